@@ -54,7 +54,7 @@ def test_invalid_budgets(budget: str, norm: Any, message: str) -> None:
 
 def test_valid_budgets() -> None:
     assert (parse_budget("8/255", "linf"), parse_budget("0.5", "l2"), parse_budget(1600, "l1")) == (8 / 255, 0.5, 1600)
-    assert parse_budget("0", "linf") == 0
+    assert (parse_budget("0", "linf"), parse_budget("1", "linf")) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -8,42 +8,11 @@ import pytest
 
 from corruptions import precipitation, weather
 from corruptions.draws import PublishedDraws
-from corruptions.kernels.drawing import blend, distance, fog
+from corruptions.kernels.drawing import blend, distance
 
 
 def noise(shape, seed=0):
     return np.random.RandomState(seed).randint(0, 256, shape).astype(np.uint8)
-
-
-def reference_map(side, decay, rng):
-    """Return a diamond-square map, with one draw for each set of points."""
-    heights = np.zeros((side, side))
-    step, roughness = side, 100.0
-
-    def displaced(total):
-        return total / 4 + roughness * rng.uniform(-roughness, roughness, total.shape)
-
-    while step >= 2:
-        half = step // 2
-        corner = heights[::step, ::step]
-        pairs = corner + np.roll(corner, -1, 0)
-        centre = displaced(pairs + np.roll(pairs, -1, 1))
-        heights[half::step, half::step] = centre
-        heights[::step, half::step] = displaced((centre + np.roll(centre, 1, 0)) + (corner + np.roll(corner, -1, 1)))
-        heights[half::step, ::step] = displaced((centre + np.roll(centre, 1, 1)) + (corner + np.roll(corner, -1, 0)))
-        step, roughness = half, roughness / decay
-    return heights
-
-
-@pytest.mark.parametrize("decay", [1.4, 2.0, 3.0])
-def test_the_height_map_is_diamond_square_with_squared_roughness(decay):
-    draws = np.random.RandomState(4).uniform(0.0, 1.0, fog.count_draws(64))
-    heights = fog.height_map(draws, 64, decay)
-    assert (heights[:64, :64] == reference_map(64, decay, np.random.RandomState(4))).all()
-    assert (heights[64] == heights[0]).all()
-    assert (heights[:, 64] == heights[:, 0]).all()
-    assert fog.displaced(0.0, 3.0, 1.0) == 9.0
-    assert fog.displaced(0.0, 3.0, 0.0) == -9.0
 
 
 def test_the_map_is_enlarged_only_for_larger_images():
@@ -114,9 +83,3 @@ def test_mean_distances_are_capped_averaged_and_truncated():
     ).all()
     far = np.full((16, 16), distance.FAR, np.int32)
     assert (distance.mean_distances(far, precipitation.MAX_DISTANCE) == precipitation.MAX_DISTANCE).all()
-
-
-def test_brightness_adds_to_the_largest_channel():
-    image = np.array([[[100, 50, 0]]], np.uint8)
-    bright = weather.brighten(image, weather.Brightness(0.2), None)
-    assert bright.tolist() == [[[151, 75, 0]]]

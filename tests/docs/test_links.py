@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import pytest
 import yaml
 
 from pipeline.evaluate.report import families as reports
@@ -33,8 +33,6 @@ DOCUMENTS = sorted(
     path for pattern in ("*.md", "docs/**/*.md", "infra/*.md", "examples/*.md") for path in ROOT.glob(pattern)
 )
 CURRENT = [document for document in DOCUMENTS if document.name != "CHANGELOG.md"]
-
-documents = pytest.mark.parametrize("document", CURRENT, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 def named_paths(text: str) -> list[str]:
@@ -65,40 +63,38 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}
 
 
-@documents
-def test_named_paths_exist(document: Path) -> None:
-    missing = [path for path in named_paths(document.read_text()) if not (ROOT / path).exists()]
-    assert missing == []
+def missing_by_page(find: Callable[[Path, str], Iterable[str]], documents: Iterable[Path]) -> dict[str, list[str]]:
+    """Return what a function finds missing on each page."""
+    found = {str(path.relative_to(ROOT)): list(find(path, path.read_text())) for path in documents}
+    return {page: missing for page, missing in found.items() if missing}
 
 
-@documents
-def test_named_modules_exist(document: Path) -> None:
-    text = document.read_text()
+def missing_modules(document: Path, text: str) -> Iterator[str]:
     new_modules = {path.replace("/", ".") for path in NEW_MODULE.findall(text)}
     names = set(MODULE.findall(text)) - ENTRY_POINTS - new_modules
-    assert [name for name in sorted(names) if not is_module_or_attribute(name)] == []
+    return (name for name in sorted(names) if not is_module_or_attribute(name))
 
 
-@documents
-def test_named_targets_of_make_exist(document: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(TARGET.findall(document.read_text())) <= targets
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_to_existing_files(document: Path) -> None:
-    missing = [target for target in LINK.findall(document.read_text()) if not (document.parent / target).exists()]
-    assert missing == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_to_sections_match_a_heading(document: Path) -> None:
-    missing = []
-    for target, anchor in SECTION_LINK.findall(document.read_text()):
+def missing_headings(document: Path, text: str) -> Iterator[str]:
+    for target, anchor in SECTION_LINK.findall(text):
         page = document.parent / target if target else document
         if page.exists() and anchor not in anchors(page.read_text()):
-            missing.append(f"{target}#{anchor}")
-    assert missing == []
+            yield f"{target}#{anchor}"
+
+
+def test_named_paths_modules_and_targets_of_make_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert missing_by_page(lambda _, text: (p for p in named_paths(text) if not (ROOT / p).exists()), CURRENT) == {}
+    assert missing_by_page(missing_modules, CURRENT) == {}
+    assert missing_by_page(lambda _, text: set(TARGET.findall(text)) - targets, CURRENT) == {}
+
+
+def test_links_lead_to_existing_files_and_headings() -> None:
+    files = missing_by_page(
+        lambda page, text: (each for each in LINK.findall(text) if not (page.parent / each).exists()), DOCUMENTS
+    )
+    assert files == {}
+    assert missing_by_page(missing_headings, DOCUMENTS) == {}
 
 
 def test_files_beside_those_of_the_picture_exist() -> None:

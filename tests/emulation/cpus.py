@@ -48,13 +48,7 @@ GRAVITON_3 = "max,sve-max-vq=2,pauth-impdef=on"
 """A CPU with the vectors of Graviton3, for which QEMU 7.2 has no name. The last property makes emulation faster."""
 
 CPUS: tuple[Cpu, ...] = (
-    Cpu(
-        name="aarch64",
-        title="ARM without SVE",
-        emulator=Emulator.AARCH64,
-        model="neoverse-n1",
-        kernels="generic",
-    ),
+    Cpu(name="aarch64", title="ARM without SVE", emulator=Emulator.AARCH64, model="neoverse-n1", kernels="generic"),
     Cpu(
         name="neoverse-v1",
         title="ARM with SVE of 256 bits",

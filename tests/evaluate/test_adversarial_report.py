@@ -34,10 +34,7 @@ def example(folder: Path, **options: Any) -> list[str]:
     """Write the example: attacks on the model s, which gets images 1 to 6 right, evaluated with s."""
     attack = attack_table(**options)
     outcomes = {key: images for key, images in BOTH.items() if key[0] in {each.name for each in attack.attacks}}
-    return [
-        write_attacked(folder / "white", "s", outcomes, attack),
-        write_clean(folder / "clean", "s", range(1, 7)),
-    ]
+    return [write_attacked(folder / "white", "s", outcomes, attack), write_clean(folder / "clean", "s", range(1, 7))]
 
 
 # White box
@@ -62,7 +59,7 @@ def test_the_example_of_eight_images(tmp_path: Path, robustshards: Run) -> None:
     assert (found.clean_accuracy, value(found, "clean accuracy")) == (0.75, 0.75)
     numbers = {(each["transform"], each["metric"]): float(each["value"]) for each in lines(report)}
     assert [numbers[key] for key in (("fgsm", "AR"), ("pgd_linf", "robust accuracy"), ("", "WCAR"))] == [
-        *(pytest.approx(4 / 6), 0.375, pytest.approx(2 / 6)),
+        *(pytest.approx(4 / 6), 0.375, pytest.approx(2 / 6))
     ]
     plot = table(report, "by attack and budget").plot
     assert plot
@@ -79,7 +76,7 @@ def test_a_missing_attack_marks_wcar(tmp_path: Path) -> None:
     assert cells(figures)["WCAR"][0].endswith("*")
     assert "* s: WCAR averaged over 2 of 3 attacks." in figures.note
     assert list(map(str, table(report, "attacks in WCAR").rows[0])) == [
-        *("s", "WCAR", "fgsm, pgd_linf", "autoattack_linf"),
+        *("s", "WCAR", "fgsm, pgd_linf", "autoattack_linf")
     ]
     assert report.document().headlines["s"][0].part == "2 of 3 attacks"
 

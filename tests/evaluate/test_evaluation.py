@@ -26,16 +26,13 @@ from pipeline.errors import UserError
 from tests.conftest import ROOT, Run
 from tests.factories import small_models
 from tests.factories.evaluator import content, evaluated
+from tests.factories.exports import rows_of
 
 IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
 def predictions(out: Path) -> list[dict[str, Any]]:
     return pq.read_table(out / "predictions.parquet").to_pylist()
-
-
-def rows_of(data: Path) -> list[Row]:
-    return list(manifests.read_rows(data / "manifest.parquet"))
 
 
 def images_of(data: Path, row: Row, suffix: str = ".jpg") -> np.ndarray:
@@ -258,21 +255,6 @@ def test_unusable_models_and_options_are_rejected_with_the_remedy(
 ) -> None:
     with pytest.raises(UserError, match=message):
         evaluated(built_once, tmp_path / "r", model=model, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--precision", "fp8"), "invalid --precision 'fp8': use fp32, bf16 or fp16"),
-        (("--mean", "1,2"), "0.485,0.456,0.406"),
-    ],
-)
-def test_invalid_command_line_options_are_rejected(
-    built_once: Path, tmp_path: Path, robustshards: Run, options: tuple[str, ...], message: str
-) -> None:
-    command = ("evaluate", built_once, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / "r")
-    done = robustshards(*command, *options, cwd=ROOT)
-    assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (2, True, False)
 
 
 def test_unfinished_data_sets_and_other_folders_are_rejected(built: Path, tmp_path: Path, robustshards: Run) -> None:

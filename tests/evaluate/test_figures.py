@@ -173,11 +173,6 @@ def test_the_settings_of_the_process_are_neither_used_nor_changed() -> None:
         assert dict(matplotlib.rcParams) == before
 
 
-def test_importing_the_module_does_not_load_matplotlib() -> None:
-    code = "import sys, pipeline.evaluate.report.figures; sys.exit('matplotlib' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
 def test_pyplot_is_not_imported() -> None:
     code = (
         "import sys; from tests.factories.documents import *; from pipeline.evaluate.report.figures import drawn;"

@@ -178,7 +178,7 @@ def test_models_with_other_grids_are_in_other_sections(tmp_path: Path) -> None:
 def test_tables_name_the_grid_and_show_intervals(tmp_path: Path) -> None:
     key, curve = tables_of(report_on(evaluation(tmp_path / "a")))
     assert [row[0] for row in cells(key).values()] == [
-        *("6.7 [4.0, 8.0]", "57.0 [4.0, 159.0]", "54.3 [4.0, 151.0]", "75.0 [25.0, 100.0]", "4", "3", "0"),
+        *("6.7 [4.0, 8.0]", "57.0 [4.0, 159.0]", "54.3 [4.0, 151.0]", "75.0 [25.0, 100.0]", "4", "3", "0")
     ]
     assert curve.section == key.section == f"low-pass, {GRID}"
     assert "Bandwidths are in cycles per image" in curve.note

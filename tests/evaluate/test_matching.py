@@ -59,8 +59,7 @@ def warned(report: Any, *words: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("digests", "expected"),
-    [((1, 2, 3, 4), 0.25), ((0, 0, 0, 0), 0.25), ((1, 7, 3, 4), 1 / 3), ((5, 6, 7, 8), None)],
+    ("digests", "expected"), [((1, 2, 3, 4), 0.25), ((0, 0, 0, 0), 0.25), ((1, 7, 3, 4), 1 / 3), ((5, 6, 7, 8), None)]
 )
 def test_other_photographs_with_the_same_ids_are_left_out(
     digests: tuple[int, ...], expected: float | None, tmp_path: Path

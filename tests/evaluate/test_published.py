@@ -25,7 +25,7 @@ from pipeline.evaluate.report.page import page
 from pipeline.tasks.library import load, shipped
 from pipeline.transforms.adversarial import ATTACKS
 from tests.conftest import Run
-from tests.evaluate.test_natural_metrics import RESNET50_CE
+from tests.evaluate.test_metrics import RESNET_50
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.reports import cells, lines, only, report_on, results_of, table, tables_of, value
 
@@ -134,7 +134,7 @@ def test_evaluated_models_come_first_in_the_tables(folders: list[str]) -> None:
     assert [column.title for column in errors.columns] == [
         "transform", "made", "ResNet-18 (published)", "ResNet-50 (published)",
     ]  # fmt: skip
-    assert [str(row[-1]) for row in errors.rows] == [f"{percent}.0" for percent in RESNET50_CE]
+    assert [str(row[-1]) for row in errors.rows] == [f"{percent}.0" for percent in RESNET_50]
 
 
 def test_style_transfer_is_compared_only_where_it_was_evaluated(tmp_path: Path, folders: list[str]) -> None:

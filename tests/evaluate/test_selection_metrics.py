@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -260,10 +258,3 @@ TABLE = trained()
 def test_invalid_arguments_are_refused(function: Callable[..., Any], arguments: Sequence[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         function(*arguments)
-
-
-def test_importing_the_functions_does_not_import_scipy() -> None:
-    code = (
-        "import sys, pipeline.evaluate.selection; print([name for name in ('scipy', 'torch') if name in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

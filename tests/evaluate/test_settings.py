@@ -12,6 +12,7 @@ import robustshards as rs
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.settings import largest_batch
 from tests.conftest import write_small_source
+from tests.factories.commands import in_this_process
 from tests.factories.evaluator import outcome
 
 
@@ -32,10 +33,7 @@ from tests.factories.evaluator import outcome
         ({"std": (1e-30, 1.0, 1.0)}, "invalid --std .*: use three numbers"),
         ({"mean": (float("nan"), 0.0, 0.0)}, r"invalid --mean nan,0,0: use three numbers"),
         ({"input_size": 10**9}, "invalid input size 1000000000: use --input-size 1 to 4096, or 0"),
-        (
-            {"batch_size": 10**9},
-            r"invalid batch size 1000000000 for images of 224 x 224: use --batch-size 1 to 1783",
-        ),
+        ({"batch_size": 10**9}, r"invalid batch size 1000000000 for images of 224 x 224: use --batch-size 1 to 1783"),
         ({"input_size": 4096, "batch_size": 6}, "use --batch-size 1 to 5"),
         ({"batch_size": -1}, "invalid batch_size -1: use an integer of at least 0"),
         ({"device": "meta"}, "the device 'meta' is not available: ValueError: use cpu, cuda, mps, xpu"),
@@ -96,7 +94,8 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_first_evaluation_computes_hardly_more_than_its_images(
     hundred: Path, tmp_path: Path, recipe: str, options: dict[str, Any], allowed: int
 ) -> None:
-    rs.build(recipe, hundred, tmp_path / "data", workers=1, **options)
+    with in_this_process():
+        rs.build(recipe, hundred, tmp_path / "data", workers=1, **options)
     Counting.seen.clear()
     evaluation = rs.evaluate(Counting(), tmp_path / "data")
     assert evaluation.done.frames == 100 * (allowed // 100) <= sum(Counting.seen) <= allowed

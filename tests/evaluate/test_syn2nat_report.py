@@ -28,7 +28,7 @@ def test_residual_robustness_is_clean_minus_corrupted_accuracy(tmp_path: Path) -
     corrupted = evaluation(tmp_path / "c", Affines=[0, 1, 0, 0], Posterize=[0, 0, 0, 0], Flip=[0, 1, 2, 3])
     found = only(report_on(corrupted, clean(tmp_path / "n", [0, 1, 2, 0])), "syn2nat")
     assert [(each.group, each.benchmark) for each in found.transforms.values()] == [
-        *(("spatial", True), ("fine-grain", True), ("", False)),
+        *(("spatial", True), ("fine-grain", True), ("", False))
     ]
     expected = {"Affines": (0.5, 0.25), "Posterize": (0.25, 0.5), "Flip": (1.0, -0.25)}
     assert {name: (value(found, "accuracy", name), value(found, RESIDUAL, name)) for name in expected} == expected

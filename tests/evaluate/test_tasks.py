@@ -31,14 +31,7 @@ from pipeline.evaluate.predict.preparation import Preparation, choose_preparatio
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.stream import FrameBatch
-from pipeline.evaluate.results.folder import (
-    DataSetTable,
-    EvaluationTable,
-    InputTable,
-    ModelTable,
-    RunTable,
-    read_table,
-)
+from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, RunTable, read_table
 from pipeline.evaluate.results.predictions import Outputs, read_predictions
 from pipeline.images.decoders import decode
 from pipeline.images.fingerprints import decoder_fingerprint

@@ -29,7 +29,6 @@ from pipeline.execution.scheduler import (
     MAX_FAILURES,
     STRAGGLER_FACTOR,
     STRAGGLER_MIN_S,
-    ItemRecord,
     Scheduler,
 )
 from pipeline.execution.work import Attempt, CurrentItem, Event, Failed, Lost, Progress, Reading, Tally
@@ -190,18 +189,6 @@ def test_an_item_is_given_up_after_the_maximum_number_of_failures() -> None:
     item = tuple(f"image {index}" for index in range(MAX_FAILURES))
     (lost,) = run([item], 1, lambda worker, attempt: process(worker, attempt, crash_at(*item))).of(Lost)
     assert lost.work == item
-
-
-def test_a_record_quarantines_images_and_gives_up() -> None:
-    record = ItemRecord(0, "work")
-    assert record.attempt() == Attempt("work")
-    for death in range(MAX_FAILURES):
-        assert not record.given_up
-        record.add_failure(f"image {death // MAX_ATTEMPTS}")
-    assert record.given_up
-    attempt = record.attempt()
-    assert attempt.quarantined == {f"image {index}" for index in range(33)}
-    assert attempt.suspects - attempt.quarantined == {"image 33"}
 
 
 def hanging(worker: int, attempt: Attempt[Item]) -> Script:

@@ -29,28 +29,25 @@ def loaded_by(program: str, folder: Path) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-def test_import_loads_nothing_heavy(tmp_path: Path) -> None:
-    assert not HEAVY & loaded_by("import robustshards", tmp_path)
-
-
-def test_errors_and_version_load_nothing_heavy(tmp_path: Path) -> None:
-    program = "import robustshards as rs; rs.UserError, rs.UnfinishedError, rs.__version__, dir(rs)"
-    assert not HEAVY & loaded_by(program, tmp_path)
-
-
 @pytest.mark.parametrize(
-    "names",
-    ["rs.corrupt, rs.corruptions", "rs.perturb, rs.perturbations", "rs.Augmentation()"],
+    ("imported", "absent"),
+    [
+        ("robustshards as rs; rs.UserError, rs.UnfinishedError, rs.__version__, dir(rs)", HEAVY),
+        ("robustshards as rs; rs.corrupt, rs.perturb, rs.Augmentation()", {"ray", "torch", "pyarrow", "pipeline"}),
+        ("robustshards as rs; [getattr(rs, name) for name in rs.__all__]", {"ray", "torch"}),
+        ("perturbations", {"ray", "torch", "pipeline"}),
+        ("corruptions.textures as textures; textures.load(None, 0, 1.0)", {"imagecorruptions", "wand"}),
+        ("manifests", {"cv2"}),
+        ("pipeline.builder.build, pipeline.builder.worker, pipeline.datasets.verify, pipeline.cli.app", {"ray"}),
+        ("pipeline.images.decoders, pipeline.images.encoders", {"av", "torch", "nvidia"}),
+        ("pipeline.evaluate.report.figures, pipeline.evaluate.report.page", {"jinja2", "matplotlib"}),
+        ("pipeline.evaluate.metrics", {"torch", "ray", "pandas", "pyarrow", "sklearn", "scipy"}),
+        ("pipeline.evaluate.selection", {"scipy", "torch"}),
+        ("pipeline.evaluate.models.loading", {"timm", "torchvision", "transformers", "onnxruntime", "onnx", "ray"}),
+    ],
 )
-def test_pixels_in_memory_load_neither_ray_nor_torch(names: str, tmp_path: Path) -> None:
-    loaded = loaded_by(f"import robustshards as rs; {names}", tmp_path)
-    assert "numpy" in loaded
-    assert not {"ray", "torch", "pyarrow", "pipeline"} & loaded
-
-
-def test_no_public_name_loads_ray_or_torch(tmp_path: Path) -> None:
-    program = "import robustshards as rs; [getattr(rs, name) for name in rs.__all__]"
-    assert not {"ray", "torch"} & loaded_by(program, tmp_path)
+def test_optional_and_heavy_modules_are_imported_when_used(imported: str, absent: set[str], tmp_path: Path) -> None:
+    assert not absent & loaded_by(f"import {imported}", tmp_path)
 
 
 def test_no_two_modules_import_each_other_in_a_circle() -> None:

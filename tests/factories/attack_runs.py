@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,9 +21,9 @@ from pipeline.attack.victim import Victim
 from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.models.loading import load_model
-from pipeline.execution.pools import Crew, InProcessPool
 from pipeline.recipes.attacks import AttackedModel
 from tests.factories.attacked_models import SIDE, margin
+from tests.factories.commands import in_this_process
 from tests.factories.evaluator import Silent
 
 IMAGES = 24
@@ -55,18 +53,6 @@ def write_clean(folder: Path, count: int = IMAGES) -> Path:
 def clean_pixels(clean: Path) -> dict[str, np.ndarray]:
     """Return id -> pixels of a data set."""
     return {sample.row.source_id: sample.pixels() for sample in open_data_set(str(clean)).samples()}
-
-
-@contextmanager
-def in_this_process() -> Iterator[None]:
-    """Run workers in this process."""
-
-    @contextmanager
-    def pool(crew: Crew[Any, Any, Any]) -> Iterator[Any]:
-        yield InProcessPool(crew.job, crew.worker)
-
-    with patch("pipeline.execution.resumable.open_pool", pool):
-        yield
 
 
 def request(clean: Path, out: Path, model: str, recipe: attack_recipe.AttackRecipe, **options: Any) -> AttackRequest:

@@ -1,8 +1,9 @@
-"""The command in processes that have already imported its modules.
+"""The command in the process of the tests, or in processes that have already imported its modules.
 
-The tests run hundreds of commands, and importing their modules takes most of the time. Each command is therefore
-forked from a server process with these imports. Only the start differs from a user's command; it is tested with the
-program itself.
+The tests run hundreds of commands, and starting processes and compiling in them takes most of the time. Commands that
+need no workers therefore run in the process of the tests, and so does a build with the default of the fixture
+``robustshards``, one local worker. Others are forked from a server process with these imports. Only the start differs
+from a user's command; it is tested with the program itself.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
+from io import StringIO
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Thread
+from typing import Any
+from unittest.mock import patch
+
+import pytest
 
 PROGRAM = Path(sys.executable).parent / "robustshards"
 """The installed program."""
@@ -29,6 +36,9 @@ IMPORTED = (
     *("pipeline.evaluate.predict.evaluate", "pipeline.evaluate.report.write", "s3fs", "torch"),
 )
 """Modules that the server process imports."""
+
+ONE_WORKER = ("--executor", "local", "--workers", "1")
+"""The last arguments of a build that asks for no engine and no number of workers."""
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(list(IMPORTED))
@@ -45,10 +55,52 @@ sys.exit(int(server.recv(16)))
 """The program ``robustshards`` of :func:`program_on_path`. It sends its arguments and standard files to a server."""
 
 
+@contextmanager
+def in_this_process() -> Iterator[None]:
+    """Run workers in this process."""
+    from pipeline.execution.pools import Crew, InProcessPool  # after NUMBA_CACHE_DIR is set
+
+    @contextmanager
+    def pool(crew: Crew[Any, Any, Any]) -> Iterator[Any]:
+        yield InProcessPool(crew.job, crew.worker)
+
+    with patch("pipeline.execution.resumable.open_pool", pool):
+        yield
+
+
 def run_command(
     *arguments: object, timeout: float = 300, cwd: str | os.PathLike[str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``robustshards`` with this process's environment and empty standard input.
+    """Run ``robustshards`` in this process if it needs no workers, else in one of its own; see :func:`run_process`."""
+    texts = tuple(map(str, arguments))
+    if _starts_processes(texts):
+        return run_process(*texts, timeout=timeout, cwd=cwd)
+    from pipeline.cli import app, signals
+
+    if "s3fs" in sys.modules:  # whose stores keep the credentials of earlier commands
+        sys.modules["s3fs"].S3FileSystem.clear_instance_cache()
+    command_line, out, errors = [str(PROGRAM), *texts], StringIO(), StringIO()
+    with (
+        chdir(cwd or os.getcwd()), in_this_process(), patch.object(signals, "install"),
+        patch.object(sys, "argv", command_line), redirect_stdout(out), redirect_stderr(errors),
+        pytest.raises(SystemExit) as ended,
+    ):  # fmt: skip
+        app.main()
+    return subprocess.CompletedProcess(command_line, int(ended.value.code or 0), out.getvalue(), errors.getvalue())
+
+
+def _starts_processes(arguments: Sequence[str]) -> bool:
+    """Return whether a command starts workers or loaders, which are to be as users start them."""
+    chosen = arguments[: -len(ONE_WORKER)] if arguments[-len(ONE_WORKER) :] == ONE_WORKER else arguments
+    values = dict(pairwise(chosen))
+    engine = {"--executor", "--address"} & values.keys()
+    return bool(engine) or values.get("--workers", "1") != "1" or values.get("--loaders", "0") != "0"
+
+
+def run_process(
+    *arguments: object, timeout: float = 300, cwd: str | os.PathLike[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``robustshards`` in a process with this process's environment and empty standard input.
 
     Args:
         *arguments: Arguments of the command.

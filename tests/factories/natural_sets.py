@@ -20,10 +20,6 @@ RED = (255, 0, 0)
 HUNDREDS, UNITS = 20, 2
 """Grey levels for each hundred of a class index in the left half, and for the rest in the right half."""
 
-OUTSIDE = next(output for output in range(1000) if output not in set(sum(load("imagenet-a").task.groups, ())))
-"""An output of ImageNet in no group of ImageNet-A."""
-
-
 OBJECTNET_FOLDERS = tuple(sorted([*load("objectnet").folders, *(f"other_{number:03d}" for number in range(200))]))
 """Folders of the made-up ObjectNet: the 113 of the task, and 200 others."""
 
@@ -57,11 +53,7 @@ def outputs_of(task: str) -> dict[str, int]:
 
 
 class Reader(nn.Module):
-    """A classifier whose largest logit is that of the true class, or that of ``OUTSIDE`` with the truth second."""
-
-    def __init__(self, outside_first: bool = False) -> None:
-        super().__init__()
-        self._outside_first = outside_first
+    """A classifier whose largest logit is that of the true class."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         if (images[:, 0] - images[:, 1]).max() > 0.1:
@@ -69,20 +61,12 @@ class Reader(nn.Module):
         row = images[:, 0, images.shape[2] // 2] * 255
         hundreds = (row[:, row.shape[1] // 4] / HUNDREDS).round().long()
         units = (row[:, 3 * row.shape[1] // 4] / UNITS).round().long()
-        logits = nn.functional.one_hot(100 * hundreds + units, len(IMAGENET)).float()
-        if self._outside_first:
-            logits[:, OUTSIDE] = 2
-        return logits
+        return nn.functional.one_hot(100 * hundreds + units, len(IMAGENET)).float()
 
 
 def reader() -> nn.Module:
     """Return the model that is always right."""
     return Reader()
-
-
-def outside_first() -> nn.Module:
-    """Return the model whose first class is never one of ImageNet-A, and whose second is right."""
-    return Reader(outside_first=True)
 
 
 def display_name(folder: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.transforms.registry import ENTRY_POINTS
-from tests.factories.commands import run_command
+from tests.factories.commands import run_process
 
 FACTORIES = Path(__file__).parent
 VERSION = "1.5"
@@ -55,7 +55,7 @@ class OwnFamily:
             patch.delenv("PYTHONPATH", raising=False)
             if is_installed:
                 patch.setenv("PYTHONPATH", str(self.packages))
-            return run_command(*arguments)
+            return run_process(*arguments)
 
 
 def install(packages: Path, points: Points, modules: Mapping[str, Path], version: str = VERSION) -> None:

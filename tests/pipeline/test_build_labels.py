@@ -26,6 +26,8 @@ from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.tasks.lists import IMAGENET
 from tests.conftest import Run
 
+pytestmark = pytest.mark.usefixtures("workers_here")
+
 RECIPE = "cifar-10-c-clean"
 """A recipe with lossless payloads that keeps images of 32 x 32 pixels as they are."""
 

@@ -11,12 +11,8 @@ import mlcroissant
 import polars
 import yaml
 
-import manifests
 from tests.conftest import Run
-
-
-def rows_of(data: Path) -> list[manifests.Row]:
-    return list(manifests.read_rows(data / "manifest.parquet"))
+from tests.factories.exports import rows_of
 
 
 def test_croissant_is_valid_and_reads_the_manifest(built_once: Path) -> None:

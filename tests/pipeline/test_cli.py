@@ -40,16 +40,6 @@ from pipeline.transforms.imagenet_s import GROUPS
 from tests.conftest import Run, write_small_source
 from tests.golden.names import CORRUPTIONS, PERTURBATIONS
 
-SUBCOMMANDS = ("list", "plan", "build", "verify")
-
-
-def test_help_of_commands_lists_json(robustshards: Run) -> None:
-    assert all(name in robustshards("--help").stdout for name in SUBCOMMANDS)
-    for name in SUBCOMMANDS:
-        done = robustshards(name, "--help")
-        assert done.returncode == 0
-        assert "--json" in done.stdout
-
 
 def test_list_names_everything(robustshards: Run) -> None:
     facts = json.loads(robustshards("list", "--json").stdout)
@@ -107,31 +97,6 @@ def test_version_is_that_of_the_package(robustshards: Run) -> None:
     assert robustshards("--version").stdout == f"robustshards {metadata.version('robustshards')}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "similar"),
-    [
-        (("build", "imagenet-d"), "imagenet-c"),
-        (("plan", "imagenet-c", "--only", "gausian_noise"), "gaussian_noise"),
-        (("index", "--task", "imagenet-v2"), "imagenet-v2-matched-frequency"),
-    ],
-)
-def test_unknown_values_are_answered_with_similar_ones(
-    arguments: tuple[str, ...], similar: str, robustshards: Run, photographs: Path, tmp_path: Path
-) -> None:
-    command, *others = arguments
-    where = (photographs,) if command == "index" else ("--source", photographs)
-    output = () if command == "plan" else ("--out", tmp_path / "out")
-    done = robustshards(command, *others, *where, *output)
-    assert done.returncode == 2
-    assert re.search(rf"did you mean [^?]*'{re.escape(similar)}'", done.stderr)
-
-
-def test_set_refuses_two_values_of_a_field(robustshards: Run, photographs: Path) -> None:
-    twice = ("--set", "seed=1", "--set", "seed.x=2")
-    done = robustshards("plan", "imagenet-c", "--source", photographs, *twice)
-    assert (done.returncode, "--set changes seed twice" in done.stderr) == (2, True)
-
-
 def test_plan_counts_and_measures(robustshards: Run, photographs: Path) -> None:
     done = robustshards("plan", "imagenet-c", "--source", photographs, "--shard-size", 5, "--measure", 1, "--json")
     facts = json.loads(done.stdout)
@@ -162,34 +127,6 @@ def test_plan_estimates_the_size_of_a_build(robustshards: Run, small_source: Pat
     assert json.loads(done.stdout)["bytes"] == pytest.approx(written, rel=0.25)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (("imagenet-d", "--source", "."), "shipped: cifar-10-c"),
-        (("imagenet-c", "--source", "/no/such/folder"), "/no/such/folder does not exist"),
-        (("imagenet-c", "--source", ".", "--only", "fgo"), "unknown transform or group 'fgo'"),
-        (("imagenet-c", "--source", ".", "--severities", "6"), "6 is unknown; allowed: 1, 2, 3, 4, 5"),
-        (("imagenet-c", "--source", ".", "--severities", "one"), "for example 1,3,5"),
-        (("imagenet-c", "--source", ".", "--quality", "0"), "encoder.quality"),
-        (("imagenet-c", "--source", ".", "--set", "transforms.motion=slow"), "'native' or 'imagemagick'"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    robustshards: Run, tmp_path: Path, arguments: tuple[str, ...], named: str
-) -> None:
-    for command in (("plan", *arguments), ("build", *arguments, "--out", tmp_path / "data")):
-        done = robustshards(*command)
-        assert done.returncode == 2
-        assert named in done.stderr
-        assert "Traceback" not in done.stderr
-        assert not (tmp_path / "data").exists()
-
-
-def test_errors_are_also_json(robustshards: Run) -> None:
-    done = robustshards("plan", "imagenet-d", "--source", ".", "--json")
-    assert json.loads(done.stdout)["exit_code"] == done.returncode == 2
-
-
 def test_missing_frost_textures_fail_before_any_work(robustshards: Run, small_source: Path, tmp_path: Path) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--only", "frost")
     done = robustshards(*command, "--frost-folder", tmp_path)
@@ -197,15 +134,6 @@ def test_missing_frost_textures_fail_before_any_work(robustshards: Run, small_so
     assert "frost" in done.stderr
     assert str(tmp_path) in done.stderr
     assert not (tmp_path / "data").exists()
-
-
-def test_output_that_cannot_be_written_is_named(robustshards: Run, small_source: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast")
-    done = robustshards(*command, "--out", tmp_path / "file")
-    assert done.returncode == 2
-    assert f"cannot write to {tmp_path / 'file'}" in done.stderr
-    assert "cannot open nowhere://bucket/data" in robustshards(*command, "--out", "nowhere://bucket/data").stderr
 
 
 def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
@@ -274,19 +202,6 @@ def test_sigterm_ends_with_the_requested_exit_code(photographs: Path, tmp_path: 
     build.terminate()
     output, _ = build.communicate(timeout=300)
     assert build.returncode == json.loads(output)["exit_code"] == 75
-
-
-@pytest.mark.parametrize(("module", "absent"), [("corruptions", {"ray", "torch"}), ("manifests", {"cv2"})])
-def test_packages_load_no_heavy_modules(module: str, absent: set[str]) -> None:
-    program = f"import sys, {module}; sys.exit(' '.join({absent!r} & sys.modules.keys()) or 0)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_only_the_executor_loads_ray() -> None:
-    modules = "pipeline.builder.worker, pipeline.datasets.verify, pipeline.builder.build, pipeline.cli.app"
-    program = f"import sys, {modules}; sys.exit('ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_help_and_mistyped_options_load_nothing_heavy() -> None:

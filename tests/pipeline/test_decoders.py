@@ -4,7 +4,6 @@ import io
 import shutil
 import struct
 import subprocess
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -47,13 +46,6 @@ PICTURE, DEEP = Image.fromarray(RGB), GENERATOR.integers(0, 2**16, (20, 30)).ast
 def test_lossless_files_give_rgb_pixels(picture: Image.Image, kinds: list[str], pixels: np.ndarray) -> None:
     for kind in kinds:
         np.testing.assert_array_equal(decode(encoded(picture, kind)), pixels)
-
-
-def test_grey_jpeg_has_equal_channels() -> None:
-    image = decode(encoded(Image.fromarray(GREY), "JPEG"))
-    assert image.shape == (20, 30, 3)
-    assert (image[..., 0] == image[..., 1]).all()
-    assert (image[..., 0] == image[..., 2]).all()
 
 
 def test_the_first_frame_of_a_gif_is_read() -> None:
@@ -105,19 +97,12 @@ def test_pixels_are_as_stored_whatever_the_orientation_tag(
         np.testing.assert_array_equal(ENCODERS[kind.lower()](name=kind.lower()).decode(tagged), decode(plain))
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_truncated_files_fail(kind: str) -> None:
-    data = encoded(Image.fromarray(np.tile(RGB, (10, 10, 1))), kind)
-    for length in (len(data) // 2, len(data) // 10, 5):
-        with pytest.raises(SampleError):
-            decode(data[:length])
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"", "empty"),
         (b"#!/bin/sh\necho no picture\n", "not a supported image format"),
+        (encoded(Image.fromarray(RGB))[:-300], "cannot be decoded"),
         # Pillow would start Ghostscript for EPS files.
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n", "not a supported image"),
     ],
@@ -173,13 +158,8 @@ def test_every_decoder_reads_every_kind_of_file(decoder: str) -> None:
     files += [encoded(picture, kind) for kind in ("BMP", "TIFF", "WEBP", "PPM")]
     for data in files:
         np.testing.assert_array_equal(decode(data, decoder), decode(data))
-
-
-@pytest.mark.parametrize("decoder", INSTALLED)
-def test_every_decoder_ignores_orientation_tags(decoder: str) -> None:
     tags = Image.Exif()
-    tags[0x0112] = 6
-    picture = Image.fromarray(photograph(40, 50))
+    tags[0x0112] = 6  # an orientation, which OpenCV would apply
     rotated = decode(encoded(picture, "JPEG", exif=tags), decoder)
     np.testing.assert_array_equal(rotated, decode(encoded(picture, "JPEG"), decoder))
 
@@ -261,10 +241,3 @@ def test_missing_and_unknown_decoders_name_the_remedy() -> None:
     if "nvjpeg" not in INSTALLED:
         with pytest.raises(UserError, match=r"decoder nvjpeg cannot be used: .*pip install 'nvidia-nvimgcodec"):
             decode(data, "nvjpeg")
-
-
-def test_optional_decoder_libraries_are_imported_lazily() -> None:
-    program = (
-        "import sys, pipeline.images.decoders; sys.exit(any(name in sys.modules for name in ('av', 'torch', 'nvidia')))"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import time
 import zlib
 
@@ -156,11 +154,6 @@ def test_a_pickled_array_runs_no_code(tmp_path) -> None:
     with pytest.raises(ValueError, match="not uint8 images"):
         Npy().decode(buffer.getvalue())
     assert not (tmp_path / "run").exists()
-
-
-def test_av_is_loaded_only_for_mp4() -> None:
-    program = "import sys, pipeline.images.encoders; sys.exit('av' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def png_chunk(kind: bytes, content: bytes) -> bytes:

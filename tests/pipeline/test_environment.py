@@ -38,7 +38,7 @@ def run(arguments: str, env: dict[str, str] | None = None) -> subprocess.Complet
     return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=False, env=env)
 
 
-@pytest.mark.parametrize("command", ["list", "list --json", "--help", "doctor --json"])
+@pytest.mark.parametrize("command", ["list --json", "--help"])
 def test_full_standard_output_is_an_error(command: str) -> None:
     done = run(f"{command} > /dev/full")
     assert done.returncode == 3
@@ -121,9 +121,7 @@ start.main()
 """
 
 
-@pytest.mark.parametrize(
-    "module", ["pipeline.cli.app", "typer", "rich.console", "pipeline.sources.kinds", "pipeline.render.renderer"]
-)
+@pytest.mark.parametrize("module", ["pipeline.cli.app", "rich.console", "pipeline.sources.kinds"])
 def test_interrupt_during_imports_is_one_line(module: str, small_source: Path) -> None:
     """Ctrl-C right after the start prints no traceback."""
     arguments = ["plan", "tiny-imagenet-c", "--source", str(small_source), "--only", "contrast"]

@@ -116,6 +116,8 @@ def test_invalid_field_is_named(setting: str, small_source: Path) -> None:
         (("--only", ""), "transforms.only"),
         (("--only", "fog\x1b[31m"), "\\x1b"),
         (("--only", "fog", "--grid", "full"), "--grid"),
+        (("--only", "gausian_noise"), "did you mean 'gaussian_noise'"),
+        (("--set", "seed=1", "--set", "seed.x=2"), "--set changes seed twice"),
         (("--limit", "-1"), "source.limit"),
         (("--limit", "none"), "invalid --limit 'none': use an integer"),
         (("--measure", "0"), "invalid --measure '0': use an integer of at least 1"),
@@ -139,6 +141,8 @@ def test_invalid_option_is_named(arguments: tuple[str, ...], word: str, small_so
 @pytest.mark.parametrize(
     ("command", "word"),
     [
+        (("build", "imagenet-d", "--source", ".", "--out", "x"), "'imagenet-c'"),
+        (("index", "--task", "imagenet-v2", ".", "--out", "x"), "'imagenet-v2-matched-frequency'"),
         (("verify", ""), "empty"),
         (("verify", "does-not-exist"), "no recipe.toml"),
         (("verify", "reference://::data:,x"), "chained protocols"),
@@ -250,11 +254,9 @@ def test_names_that_look_like_markup_are_printed_literally(capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (
-            ("evaluate", "x", "--model=x", "--out=y", "--batch-size=[/red]"),
-            "--batch-size '[/red]': use an integer",
-        ),
+        (("evaluate", "x", "--model=x", "--out=y", "--batch-size=[/red]"), "--batch-size '[/red]': use an integer"),
         (("build", "--sorce", "x"), "--sorce"),
+        (("plan", "imagenet-d", "--source", "."), "imagenet-d"),
         (("report",), "FOLDER"),
         (("nothing\x1b[31m",), "nothing\\x1b[31m"),
     ],

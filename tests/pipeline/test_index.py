@@ -22,13 +22,7 @@ from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from tests.conftest import Run
 from tests.factories.exports import exported, rows_of
-from tests.factories.indexed_sets import (
-    found,
-    index_of,
-    pack,
-    pixels_by_sample,
-    write_folders,
-)
+from tests.factories.indexed_sets import found, index_of, pack, pixels_by_sample, write_folders
 
 
 def indexed(robustshards: Run, data: Path, out: Path, *more: object, code: int = 0) -> dict[str, Any]:

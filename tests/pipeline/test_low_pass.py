@@ -26,6 +26,8 @@ from tests.corruptions.test_low_pass import grating
 from tests.factories.digests import data_digests
 from tests.factories.exports import rows_of
 
+pytestmark = pytest.mark.usefixtures("workers_here")
+
 SQUARE = {"prepare": {"steps": [["square", 224]]}}
 """Preparation that leaves images of 224 x 224 unchanged."""
 
@@ -167,15 +169,6 @@ def test_samples_are_filtered_photographs(built: Path, photographs: Path) -> Non
         image = prepare(decode((photographs / row.origin).read_bytes(), "pillow"), steps, "pillow-bilinear")
         expected = image if row.level == 46 else rs.low_pass(image, row.level)
         np.testing.assert_array_equal(data.pick(row).pixels(), expected)
-
-
-def test_bytes_depend_neither_on_workers_nor_on_the_order_of_levels(
-    built: Path, photographs: Path, tmp_path: Path, robustshards: Run
-) -> None:
-    command = ("build", "low-pass-64", "--source", photographs, "--out", tmp_path / "data", "--limit", 2)
-    done = robustshards(*command, "--severities", "46,12,1-3", "--workers", 1)
-    assert done.returncode == 0, done.stderr
-    assert data_digests(tmp_path / "data") == data_digests(built)
 
 
 def test_levels_are_added_to_a_set(built: Path, photographs: Path, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from pipeline.sources.cifar_subclasses import FINE_CLASSES
 from tests.factories.parts import write_cifar_100, write_icon_array, write_icon_folders
 from tests.factories.reports import cells, measure, only, report_on, table, value
 
+pytestmark = pytest.mark.usefixtures("workers_here")
+
 PARTS = ("seen", "held_out")
 
 

@@ -54,6 +54,7 @@ def test_every_condition_has_every_image_once(images: int, size: int, limit: int
     blocks = list(make_blocks(plan, source))
     expected = [image.id for image in source][: limit or None]
     assert [image.id for block in blocks for image in block.images] == expected
+    assert all(block.images for block in blocks)
     assert (plan.images, plan.blocks, plan.shards) == (len(expected), len(blocks), len(blocks) * 5)
     by_condition = [[block.tasks[index].part for block in blocks] for index in range(len(recipe.conditions()))]
     assert list(plan.parts()) == by_condition

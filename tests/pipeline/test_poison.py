@@ -19,14 +19,31 @@ from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
 from tests.conftest import ROOT, Run, write_small_source
 from tests.factories.digests import data_digests
-from tests.factories.job_environment import environment_of_the_job
-from tests.factories.poison import DECODER, MARK, POISONED, SELECTION
+
+MARK = b"this photograph ends processes"
+"""Bytes that make the decoder crash."""
+
+DECODER = f"""
+import ctypes, PIL.Image
+original_open = PIL.Image.open
+def open_(file, *rest, **named):
+    if {MARK!r} in file.getvalue():
+        ctypes.string_at(0)
+    return original_open(file, *rest, **named)
+PIL.Image.open = open_
+"""
+"""A faulty decoder, installed in the workers."""
+
+SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 5)
+
+POISONED = {"class1/image3", "class1/image7"}
+"""Images that contain the mark."""
 
 
 def test_images_that_crash_workers_are_quarantined(
-    tmp_path: Path, ray_address: str, robustshards: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, robustshards: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Build on both engines with a decoder that crashes in the workers, then again with a working one."""
+    """Build with a decoder that crashes in the workers, then again with a working one."""
     source = write_small_source(tmp_path / "source", images=10)
     for id_ in POISONED:
         with open(source / f"{id_}.png", "ab") as file:
@@ -42,11 +59,6 @@ def test_images_that_crash_workers_are_quarantined(
         done = robustshards(*command, "--out", tmp_path / "local", "--executor", "local")
         assert "SIGSEGV" in done.stderr
     check_poisoned(tmp_path / "local", done, sound)
-    with monkeypatch.context() as patch:
-        patch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", environment_of_the_job({"PYTHONPATH": faulty}))
-        done = robustshards(*command, "--out", tmp_path / "joined", "--address", ray_address)
-    check_poisoned(tmp_path / "joined", done, sound)
-    assert data_digests(tmp_path / "joined") == data_digests(tmp_path / "local")
     assert robustshards("verify", tmp_path / "local").returncode == 0
     done = robustshards(*command, "--out", tmp_path / "local", "--retry-failed")
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,6 @@ from pipeline.recipes import library
 from pipeline.transforms import syn2nat
 from pipeline.transforms.seeds import sample_seed
 from tests.conftest import Run
-from tests.factories.digests import data_digests
 from tests.factories.exports import rows_of
 
 IMAGES = 2
@@ -86,30 +85,6 @@ def test_other_families_record_no_draws(built_once: Path) -> None:
     row = rows_of(built_once)[0]
     assert "draws" not in described(built_once, row)
     assert open_built(str(built_once)).draws(row._asdict()) is None
-
-
-def test_bytes_do_not_depend_on_workers_or_engine(
-    candidates: Path, photographs: Path, tmp_path: Path, ray_address: str, robustshards: Run
-) -> None:
-    engines = (("--executor", "local", "--workers", 1), ("--address", ray_address, "--workers", 2))
-    for name, engine in zip(("one", "ray"), engines, strict=True):
-        folder = tmp_path / name
-        command = ("build", "imagenet-syn2nat-candidates", "--source", photographs, "--out", folder, "--limit", IMAGES)
-        done = robustshards(*command, *engine)
-        assert done.returncode == 0, done.stderr
-        assert data_digests(folder) == data_digests(candidates)
-
-
-def test_only_takes_names_and_categories(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
-    command = ("build", "imagenet-syn2nat", "--source", photographs, "--out", tmp_path / "data", "--limit", 1)
-    done = robustshards(*command, "--only", "lighting,GaussNoise,Cutout", "--json")
-    assert done.returncode == 0, done.stderr
-    assert [row.transform for row in rows_of(tmp_path / "data")] == [
-        *("Cutout", "GaussNoise", "RandomBrightness", "RandomContrast", "RandomGamma"),
-    ]
-    done = robustshards(*command, "--only", "fog")
-    assert done.returncode == 2
-    assert "unknown transform or group 'fog'; groups: candidates, syn2nat, mixed, spatial" in done.stderr
 
 
 def test_categories_divide_the_benchmark() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -18,7 +19,6 @@ from pipeline.execution.ray_cluster import cluster
 from pipeline.software import PACKAGES, installation
 from tests.conftest import ROOT, Run
 from tests.factories.digests import data_digests
-from tests.factories.job_environment import environment_of_the_job
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
 HOSTILE = ("pipeline.py", "numpy.py", "corruptions/__init__.py", "sitecustomize.py", "ray.py", "multiprocessing.py")
@@ -63,8 +63,8 @@ def test_a_cluster_with_another_version_is_refused(
         shutil.copytree(ROOT / name, tmp_path / "other" / name, ignore=shutil.ignore_patterns("__pycache__"))
     with open(tmp_path / "other" / "pipeline" / "transforms" / "seeds.py", "a", encoding="utf-8") as file:
         file.write("\n# another version\n")
-    elsewhere = environment_of_the_job({"PYTHONPATH": str(tmp_path / "other")})
-    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", elsewhere)
+    elsewhere = {"runtime_env": {"env_vars": {"PYTHONPATH": str(tmp_path / "other")}}}
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(elsewhere))
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
     done = robustshards(*command, "--address", ray_address)
     assert done.returncode == 2, done.stderr

@@ -48,18 +48,10 @@ def test_other_names_and_mixtures_are_numbered_in_sorted_order(
     assert found.space == LabelSpace(numbering=Numbering.SORTED, classes=len(folders), present=len(folders))
 
 
-def test_numbers_and_wordnet_ids_together_are_sorted_as_text() -> None:
-    assert label_folders(["10", "2", "n01440764"]).labels == {"10": 0, "2": 1, "n01440764": 2}
-
-
 def test_digits_of_other_scripts_are_no_numbers() -> None:
     assert label_folders(["٣", "²", "1"]).labels == {"1": 0, "²": 1, "٣": 2}
     assert label_folders(["-1", "1"]).labels == {"-1": 0, "1": 1}
     assert label_folders(["1.0", "1"]).labels == {"1": 0, "1.0": 1}
-
-
-def test_wordnet_ids_outside_of_imagenet_are_other_names() -> None:
-    assert label_folders(["n01440764", "n00000001"]).space.numbering is Numbering.SORTED
 
 
 def test_equal_numbers_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,9 @@ def test_corrupt_equals_apply_with_the_draws(name: str, size: tuple[int, int]) -
     image = picture(*size)
     before = image.copy()
     draws = corruptions.draw(image, name, seed=9)
+    kept = deepcopy(draws)
     result = corruptions.apply(image, name, draws)
+    np.testing.assert_equal(draws, kept)
     assert np.array_equal(result, corruptions.corrupt(image, name, seed=9))
     assert np.array_equal(image, before)
     assert not np.shares_memory(result, image)

@@ -10,10 +10,7 @@ import pytest
 import torch
 
 from tests.conftest import ROOT
-from tests.factories.models import (
-    FACTORIES,
-    WRITERS,
-)
+from tests.factories.models import FACTORIES, WRITERS
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,7 @@ import torch
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import IMAGENET_MEAN, IMAGENET_STD, ModelInput
 from pipeline.evaluate.models.loading import load_model
-from tests.factories.models import (
-    Small,
-    images,
-)
+from tests.factories.models import Small, images
 
 
 @pytest.mark.parametrize("name", ["plain", "Namespace.nested", "as_dictionary", "as_object", "as_tuple", "trusting"])

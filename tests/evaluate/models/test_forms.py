@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,16 +15,7 @@ import torch
 
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
-from tests.conftest import ROOT
-from tests.factories.models import (
-    WRITERS,
-    Attack,
-    Small,
-    images,
-    write_exported,
-    write_onnx,
-    write_scripted,
-)
+from tests.factories.models import WRITERS, Attack, Small, images, write_exported, write_onnx, write_scripted
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning", "ignore:.*LeafSpec:FutureWarning")
 
@@ -122,14 +112,6 @@ def test_missing_libraries_are_named_with_the_install_command(
     other = str(tmp_path / "model.onnx") if library.startswith("onnx") else f"{factories}:plain"
     with pytest.raises(UserError, match=f"needs {library}, which is not installed; install it: pip install {library}"):
         load_model(spec.get(library, other), weights)
-
-
-def test_optional_libraries_are_not_imported_at_start() -> None:
-    program = "import pipeline.evaluate.models.loading, sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert not {"timm", "torchvision", "transformers", "onnxruntime", "onnx", "safetensors", "ray"} & {
-        *done.stdout.split()
-    }
 
 
 @pytest.mark.parametrize("name", ["model.pt", "model.pth", "model.ts", "model.pt2", "model.onnx", "model.ckpt"])

@@ -12,11 +12,7 @@ from onnx import TensorProto, helper
 
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
-from tests.factories.models import (
-    Small,
-    images,
-    write_onnx,
-)
+from tests.factories.models import Small, images, write_onnx
 
 
 def test_float16_models_are_run(tmp_path: Path) -> None:

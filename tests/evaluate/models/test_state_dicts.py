@@ -15,12 +15,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.models.checkpoints import read_checkpoint
 from pipeline.evaluate.models.loading import load_model
 from pipeline.storage import pickles as unpickling
-from tests.factories.models import (
-    Attack,
-    Small,
-    change,
-    images,
-)
+from tests.factories.models import Attack, Small, change, images
 
 
 def trained() -> dict[str, Any]:

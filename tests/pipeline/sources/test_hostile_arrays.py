@@ -167,11 +167,7 @@ PIXELS, LABELS = np.zeros((2, 12), np.uint8), np.array([1, 2])
 @pytest.mark.parametrize(
     ("data", "labels", "message"),
     [
-        (
-            declared((70_000, 12_288), b"x"),
-            LABELS,
-            "has 129 bytes instead of 860160128",
-        ),
+        (declared((70_000, 12_288), b"x"), LABELS, "has 129 bytes instead of 860160128"),
         (npy_bytes(PIXELS)[:-3], LABELS, "data.npy: it has 149 bytes instead of 152"),
         (b"junk", LABELS, "data.npy: its header is invalid"),
         (b"\x93NUMPY\2\0" + b"\xff" * 4, LABELS, "expected 4294967295 bytes got 0"),

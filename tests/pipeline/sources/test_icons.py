@@ -19,14 +19,7 @@ from pipeline.images.decoders import decode
 from pipeline.sources.base import SourceImage, notices_of
 from pipeline.sources.kinds import open_source
 from pipeline.sources.parts import PartOptions
-from tests.factories.parts import (
-    class_folder,
-    icon_arrays,
-    icon_pixels,
-    icons,
-    write_icon_array,
-    write_icon_folders,
-)
+from tests.factories.parts import class_folder, icon_arrays, icon_pixels, icons, write_icon_array, write_icon_folders
 
 
 @pytest.fixture(scope="module")

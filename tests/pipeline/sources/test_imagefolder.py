@@ -47,11 +47,11 @@ def test_read_returns_the_bytes_of_the_listed_file(tmp_path: Path) -> None:
 
 def test_images_of_a_folder_without_classes_are_unlabelled(tmp_path: Path) -> None:
     assert listed(make(tmp_path, "2.jpg", "1.jpg")) == [("1", UNLABELLED, ""), ("2", UNLABELLED, "")]
+    assert open_source("imagefolder", str(tmp_path)).labels is None
 
 
 @pytest.mark.parametrize(
-    "names",
-    [("a/1.jpg", "a/1.png"), ("a/x.y.jpg", "a/x_y.jpg"), ("a.b/1.jpg", "a_b/1.jpg"), ("a/1.jpg", "a/1.JPG")],
+    "names", [("a/1.jpg", "a/1.png"), ("a/x.y.jpg", "a/x_y.jpg"), ("a.b/1.jpg", "a_b/1.jpg"), ("a/1.jpg", "a/1.JPG")]
 )
 def test_files_with_the_same_id_raise(tmp_path: Path, names: tuple[str, ...]) -> None:
     with pytest.raises(UserError, match=r"same id .*rename or remove") as raised:

@@ -62,41 +62,31 @@ def write_validation(root: Path, wnids: Sequence[str], label_file: str) -> Path:
 # Folders
 
 
-def test_numbers_of_folders_are_labels(tmp_path: Path) -> None:
-    source = open_source("auto", str(make(tmp_path, *of_class([str(number) for number in range(12)]))))
-    images = list(source)
-    assert [image.class_name for image in images] == sorted(map(str, range(12)))
-    assert [image.label for image in images] == [int(image.class_name) for image in images]
-    assert source.labels == space(Numbering.NUMBERS, 0, 12)
-
-
-def test_leading_zeros_do_not_change_labels(tmp_path: Path) -> None:
-    source = open_source("imagefolder", str(make(tmp_path, *of_class(["0007", "12", "000"]))))
-    assert labels(source) == {"0007": 7, "12": 12, "000": 0}
+@pytest.mark.parametrize(
+    ("folders", "expected", "counted"),
+    [
+        (["0007", "12", "000"], {"0007": 7, "12": 12, "000": 0}, space(Numbering.NUMBERS, 0, 3)),
+        (SOME_WNIDS, {wnid: IMAGENET.index(wnid) for wnid in SOME_WNIDS}, space(Numbering.IMAGENET, 1000, 3)),
+        (IMAGENET, {wnid: index for index, wnid in enumerate(IMAGENET)}, space(Numbering.IMAGENET, 1000, 1000)),
+        (
+            ["10", "9", IMAGENET[500], "cat"],
+            {"10": 0, "9": 1, "cat": 2, IMAGENET[500]: 3},
+            space(Numbering.SORTED, 4, 4),
+        ),
+    ],
+    ids=["numbers", "a part of ImageNet", "ImageNet", "other names"],
+)
+def test_what_names_of_folders_count(
+    tmp_path: Path, folders: Sequence[str], expected: dict[str, int], counted: LabelSpace
+) -> None:
+    source = open_source("imagefolder", str(make(tmp_path, *of_class(folders))))
+    assert (labels(source), source.labels) == (expected, counted)
+    assert (counted.notice == "") == (folders is IMAGENET)
 
 
 def test_folders_with_the_same_number_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'007' and '7' are the same number.*rename or merge"):
         open_source("imagefolder", str(make(tmp_path, *of_class(["7", "007"]))))
-
-
-def test_a_part_of_the_wordnet_ids_has_the_indices_of_imagenet(tmp_path: Path) -> None:
-    source = open_source("imagefolder", str(make(tmp_path, *of_class(SOME_WNIDS))))
-    assert labels(source) == {wnid: IMAGENET.index(wnid) for wnid in SOME_WNIDS}
-    assert source.labels == space(Numbering.IMAGENET, 1000, 3)
-
-
-def test_all_wordnet_ids_are_numbered_in_sorted_order(tmp_path: Path) -> None:
-    source = open_source("imagefolder", str(make(tmp_path, *of_class(IMAGENET))))
-    assert [image.label for image in source] == list(range(1000))
-    assert source.labels == space(Numbering.IMAGENET, 1000, 1000)
-    assert source.labels.notice == ""
-
-
-def test_numbers_and_wordnet_ids_among_other_names_are_sorted(tmp_path: Path) -> None:
-    source = open_source("imagefolder", str(make(tmp_path, *of_class(["10", "9", IMAGENET[500], "cat"]))))
-    assert labels(source) == {"10": 0, "9": 1, "cat": 2, IMAGENET[500]: 3}
-    assert source.labels == space(Numbering.SORTED, 4, 4)
 
 
 @pytest.mark.parametrize(("empty", "label"), [("11", 3), ("cat", 0), (IMAGENET[0], 0)])
@@ -111,12 +101,6 @@ def test_empty_folders_count(tmp_path: Path, empty: str, label: int) -> None:
 def test_system_folders_do_not_count(tmp_path: Path) -> None:
     make(tmp_path, *of_class(["3", "11"]), "__MACOSX/image.png", "lost+found/image.png")
     assert labels(open_source("imagefolder", str(tmp_path))) == {"11": 11, "3": 3}
-
-
-def test_images_without_class_folders_count_nothing(tmp_path: Path) -> None:
-    source = open_source("imagefolder", str(make(tmp_path, "1.png", "2.png")))
-    assert [image.label for image in source] == [UNLABELLED, UNLABELLED]
-    assert source.labels is None
 
 
 @given(st.sets(names, min_size=1, max_size=6))
@@ -148,15 +132,6 @@ def test_validation_images_of_a_part_of_the_classes_have_the_indices_of_imagenet
     tmp_path: Path, label_file: str
 ) -> None:
     source = open_source("auto", str(write_validation(tmp_path, SOME_WNIDS, label_file)))
-    assert [image.label for image in source] == [999, 7, 388]
-    assert source.labels == space(Numbering.IMAGENET, 1000, 3)
-
-
-def test_a_validation_tar_of_a_part_of_the_classes_has_the_indices_of_imagenet(tmp_path: Path) -> None:
-    names = layouts.validation_names(3)
-    layouts.write_tar(tmp_path / "ILSVRC2012_img_val.tar", {f"{name}.JPEG": b"image" for name in names})
-    layouts.write(tmp_path / "imagenet_2012_validation_synset_labels.txt", "\n".join(SOME_WNIDS))
-    source = open_source("auto", str(tmp_path / "ILSVRC2012_img_val.tar"))
     assert [image.label for image in source] == [999, 7, 388]
     assert source.labels == space(Numbering.IMAGENET, 1000, 3)
 
