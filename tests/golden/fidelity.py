@@ -108,7 +108,6 @@ FUNCTIONS = "Computed in float32, with polynomials in place of the functions of 
 REASONS: Mapping[str, Mapping[str, str]] = {
     "ImageNet-C": {
         "defocus_blur": "Computed in float32. Published sums depend on the CPU: OpenCV takes a Fourier transform.",
-        "gaussian_blur": FLOAT32,
     },
     "ImageNet-C-bar": {
         "caustic_refraction": FUNCTIONS,
