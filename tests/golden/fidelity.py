@@ -123,8 +123,6 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "opencv-bicubic": "Published with Intel's IPP, whose pixels depend on the CPU; these are OpenCV's without it.",
     },
     "ImageNet-Syn2Nat": {
-        "Emboss": "OpenCV adds the products of a filter in another order.",
-        "Sharpen": "OpenCV adds the products of a filter in another order.",
         "ISONoise": "Conversions between RGB and HLS round otherwise than in OpenCV 4.5.1.",
     },
 }

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 EXACT = {
-    *("Blur", "Border", "ChannelDropout", "CoarseDropout", "Cutout", "Downscale", "Flip", "GaussianBlur", "GaussNoise"),
-    *("InvertImg", "MedianBlur", "MultiplicativeNoise", "Posterize", "RandomBrightness", "RandomContrast"),
-    *("RandomGridShuffle", "RGBShift", "Solarize", "ToSepia"),
+    *("Blur", "Border", "ChannelDropout", "CoarseDropout", "Cutout", "Downscale", "Emboss", "Flip", "GaussianBlur"),
+    *("GaussNoise", "InvertImg", "MedianBlur", "MultiplicativeNoise", "Posterize", "RandomBrightness"),
+    *("RandomContrast", "RandomGridShuffle", "RGBShift", "Sharpen", "Solarize", "ToSepia"),
 }
 """Candidates whose outputs must equal the references."""
 
 BOUNDED = {
-    *("Affines", "ElasticTransform", "Emboss", "GridDistortion", "MotionBlur", "OpticalDistortion", "Perspective"),
-    *("RandomFog", "RandomGamma", "RandomSunFlare", "Rotate", "Sharpen", "Transpose"),
+    *("Affines", "ElasticTransform", "GridDistortion", "MotionBlur", "OpticalDistortion", "Perspective"),
+    *("RandomFog", "RandomGamma", "RandomSunFlare", "Rotate", "Transpose"),
 }
 """Candidates whose levels may differ by at most LARGEST."""
 
