@@ -12,7 +12,7 @@ from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
 from corruptions.kernels.sampling import glass, zoom
 from corruptions.kernels.smoothing import defocus
-from corruptions.kernels.smoothing import gaussian as smoothing
+from corruptions.kernels.smoothing import gaussian_image as smoothing
 from corruptions.motion import motion_blur
 
 
@@ -163,5 +163,5 @@ CORRUPTIONS: tuple[Transform, ...] = (
     Transform("glass_blur", 2, "blur", GLASS_BLUR, blur_glass, draw_offsets),
     Transform("motion_blur", 2, "blur", MOTION_BLUR, blur_motion, draw_angle),
     Transform("zoom_blur", 2, "blur", ZOOM_BLUR, blur_zoom),
-    Transform("gaussian_blur", 2, "blur", GAUSSIAN_BLUR, blur_gaussian, benchmark=False),
+    Transform("gaussian_blur", 3, "blur", GAUSSIAN_BLUR, blur_gaussian, benchmark=False),
 )

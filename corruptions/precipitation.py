@@ -135,7 +135,9 @@ def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> I
     layer = smoothing.smooth_plane(draws, parameters.sigma)
     pixels = image.reshape(image.shape[0], -1)
     if parameters.kind == MUD:
-        coverage = smoothing.smooth_units((layer > parameters.threshold).astype(np.float32), parameters.amount)
+        coverage = smoothing.smooth_plane(
+            (layer > parameters.threshold).astype(np.float32), parameters.amount, np.float64
+        )
         return blend.add_mud(pixels, coverage, MUD_THRESHOLD, MUD_COLOUR).reshape(image.shape)
     drops = blend.threshold_to_uint8_wrapping(layer, parameters.threshold)
     wet: Image = blend.add_water(pixels, drops, water_thickness(drops), np.float32(parameters.amount), WATER_COLOUR)

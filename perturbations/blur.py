@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels.smoothing.gaussian import smooth_image
+from corruptions.kernels.smoothing.gaussian_image import smooth_image
 from corruptions.motion import motion_blur
 from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.geometry import scaled

@@ -83,8 +83,9 @@ def draw_strength(source: DrawSource, image: Image, setting: None) -> dict[str, 
 
 def emboss(image: Image, setting: None, draws: Draws) -> Image:
     """Return the differences along one diagonal, added to the image."""
-    out = np.empty_like(image)
-    correlation.emboss(with_margins(image, 1, 1), np.float32(draws["strength"]), rows_of(out))
+    s, out = np.float32(draws["strength"]), np.empty_like(image)
+    weights = np.array([[-1 - s, -s, 0], [-s, 1, s], [0, s, 1 + s]], np.float32)
+    correlation.correlate(with_margins(image, 1, 1), weights, rows_of(out))
     return out
 
 
@@ -169,17 +170,17 @@ def draw_sharpening(source: DrawSource, image: Image, setting: None) -> dict[str
 def sharpen(image: Image, setting: None, draws: Draws) -> Image:
     """Return a mixture of the image and the sharpened image. It is darker than the image."""
     alpha, lightness = np.float32(draws["alpha"]), np.float32(draws["lightness"])
-    centre = np.float32(1) - alpha + alpha * (NEIGHBOURS + lightness)
-    out = np.empty_like(image)
-    correlation.sharpen(with_margins(image, 1, 1), centre, alpha, rows_of(out))
+    weights, out = np.full((3, 3), -alpha), np.empty_like(image)
+    weights[1, 1] = np.float32(1) - alpha + alpha * (NEIGHBOURS + lightness)
+    correlation.correlate(with_margins(image, 1, 1), weights, rows_of(out))
     return out
 
 
 CANDIDATES: tuple[Transform, ...] = (
     candidate("Blur", blur_box, draw_side(BOX_SIDES), ("ksize",)),
-    candidate("Emboss", emboss, draw_strength, ("strength",)),
+    candidate("Emboss", emboss, draw_strength, ("strength",), version=2),
     candidate("GaussianBlur", blur_gaussian, draw_gaussian, ("ksize",)),
     candidate("MedianBlur", blur_median, draw_side(MEDIAN_SIDES), ("ksize",)),
     candidate("MotionBlur", blur_line, draw_line, ("ksize", "start", "end")),
-    candidate("Sharpen", sharpen, draw_sharpening, ("alpha", "lightness")),
+    candidate("Sharpen", sharpen, draw_sharpening, ("alpha", "lightness"), version=2),
 )

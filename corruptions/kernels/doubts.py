@@ -45,20 +45,20 @@ def positions(marks, found):
 
 
 @kernel
-def undecided(row, bound, marks, found):
-    """Write the positions of values within ``bound`` of a whole number to ``found``, and return their number."""
+def undecided(row, below, above, marks, found):
+    """Write the positions of the values that :func:`truncate` counts to ``found``, and return their number."""
     for i in range(row.size):
-        marks[i] = np.uint8(np.int32(row[i] + bound) != np.int32(row[i] - bound))
+        marks[i] = np.uint8(np.int32(row[i] + above) != np.int32(row[i] + below))
     return positions(marks, found)
 
 
 @inlined
-def truncate_marked(row, bound, target, marks, found):
-    """Write the whole part of each value, which is off by ``bound`` at most, to ``target`` (uint8).
+def truncate_marked(row, below, above, target, marks, found):
+    """Write the whole part of each value, which is between ``row + below`` and ``row + above``, to ``target`` (uint8).
 
     The positions of those that are undecided are written to ``found``. Returns their number.
     """
-    return undecided(row, bound, marks, found) if truncate(row, -bound, bound, target) != 0 else 0
+    return undecided(row, below, above, marks, found) if truncate(row, below, above, target) != 0 else 0
 
 
 @inlined

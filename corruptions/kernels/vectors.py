@@ -22,8 +22,8 @@ from corruptions.kernels import LINE
 instructions: Any = intrinsic
 """Decorator of functions of numba types that return a signature and the function that writes the instructions."""
 
-FLOATS = {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}
-"""Types of elements."""
+ELEMENTS = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int16: ir.IntType(16)}
+"""Types of elements. Integers can be loaded, added and converted to float32."""
 
 
 class Vector(types.Type):
@@ -42,7 +42,7 @@ class VectorModel(models.PrimitiveModel):
 
     def __init__(self, manager: Any, kind: Vector) -> None:
         """Create the representation."""
-        super().__init__(manager, kind, ir.VectorType(FLOATS[kind.element], kind.lanes))
+        super().__init__(manager, kind, ir.VectorType(ELEMENTS[kind.element], kind.lanes))
 
 
 def _pointer(context: Any, builder: Any, signature: Any, arguments: Any, kind: Vector) -> Any:
@@ -87,17 +87,33 @@ def store(typing, array, index, vector):
     return types.void(array, types.uint64, vector), generate
 
 
+def _spread(context: Any, builder: Any, kind: Vector, number: Any) -> Any:
+    """Return a vector whose elements all have one value."""
+    empty = ir.Constant(context.get_value_type(kind), ir.Undefined)
+    first = builder.insert_element(empty, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), kind.lanes), None))
+
+
 @instructions
 def fill(typing, number):
     """Return a vector whose elements all have one value."""
     kind = Vector(number)
 
     def generate(context, builder, signature, arguments):
-        empty = ir.Constant(context.get_value_type(kind), ir.Undefined)
-        first = builder.insert_element(empty, arguments[0], ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), kind.lanes), None))
+        return _spread(context, builder, kind, arguments[0])
 
     return kind(number), generate
+
+
+@instructions
+def to_floats(typing, vector):
+    """Return half a vector of int16 as float32."""
+    kind = Vector(types.float32)
+
+    def generate(context, builder, signature, arguments):
+        return builder.sitofp(arguments[0], context.get_value_type(kind))
+
+    return kind(vector), generate
 
 
 @instructions
@@ -116,17 +132,19 @@ def _define(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
     @instructions
     def elementwise(typing, left, right):
         def generate(context, builder, signature, arguments):
-            return getattr(builder, instruction)(*arguments)
+            first, second = arguments
+            if not isinstance(right, Vector):
+                second = _spread(context, builder, left, second)
+            operation = instruction if left.element in types.real_domain else instruction.removeprefix("f")
+            return getattr(builder, operation)(first, second)
 
         return left(left, right), generate
 
     @overload(symbol, inline="always")
     def apply(left, right):
-        if not isinstance(left, Vector):
-            return None
-        if isinstance(right, Vector):
+        if isinstance(left, Vector):
             return lambda left, right: elementwise(left, right)  # noqa: PLW0108  # numba inlines Python functions only
-        return lambda left, right: elementwise(left, fill(right))
+        return None
 
 
 _define(operator.add, "fadd")

@@ -108,7 +108,6 @@ FUNCTIONS = "Computed in float32, with polynomials in place of the functions of 
 REASONS: Mapping[str, Mapping[str, str]] = {
     "ImageNet-C": {
         "defocus_blur": "Computed in float32. Published sums depend on the CPU: OpenCV takes a Fourier transform.",
-        "gaussian_blur": FLOAT32,
     },
     "ImageNet-C-bar": {
         "caustic_refraction": FUNCTIONS,
@@ -124,8 +123,6 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "opencv-bicubic": "Published with Intel's IPP, whose pixels depend on the CPU; these are OpenCV's without it.",
     },
     "ImageNet-Syn2Nat": {
-        "Emboss": "OpenCV adds the products of a filter in another order.",
-        "Sharpen": "OpenCV adds the products of a filter in another order.",
         "ISONoise": "Conversions between RGB and HLS round otherwise than in OpenCV 4.5.1.",
     },
 }

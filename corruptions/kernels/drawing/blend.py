@@ -107,7 +107,7 @@ def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
         for i in range(width):
             level = whiten(source[i], veil[i], keep, whiteness) * WHITE + snow[i]
             snow[i] = min(level, ABOVE_WHITE)
-        for k in range(truncate_marked(snow, bound, target, marks, found)):
+        for k in range(truncate_marked(snow, -bound, bound, target, marks, found)):
             i = found[k]
             level = np.float64(whiten(source[i], veil[i], keep, whiteness))
             level += to_unit(down[i // 3], np.float64)

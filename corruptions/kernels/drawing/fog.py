@@ -143,7 +143,7 @@ def blend_fog(pixels, heights, amount):
         source, target = pixels[y], out[y]
         for i in range(haze.size):
             haze[i] = source[i] * gain + haze[i]
-        for k in range(truncate_marked(haze, bound, target, marks, found)):
+        for k in range(truncate_marked(haze, -bound, bound, target, marks, found)):
             i = found[k]
             value = to_unit(source[i], np.float64) + amount * ((np.float64(row[i // 3]) - lowest) / extent)
             target[i] = np.uint8(np.int32(min(value * brightest / (brightest + amount), 1.0) * 255.0))

@@ -35,7 +35,7 @@ def add_grey(source, noise, single, spread, target, marks, found):
         level = np.float32(source[i]) + spread[i]
         above = level if level > BLACK else BLACK  # also for NaN
         spread[i] = above if above < ABOVE_WHITE else ABOVE_WHITE
-    for k in range(truncate_marked(spread, BOUND, target, marks, found)):
+    for k in range(truncate_marked(spread, -BOUND, BOUND, target, marks, found)):
         i = found[k]
         target[i] = np.uint8(np.int32(min(max(source[i] + noise[i // 3], 0.0), 255.0)))
 

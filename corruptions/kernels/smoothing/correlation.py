@@ -1,4 +1,4 @@
-"""Correlations with small filters: smoothing in integers, embossing and sharpening in float32.
+"""Correlations with small filters, in integers for smoothing, else in float32.
 
 The kernels read an image with margins, uint8 (H + margins, (W + margins) * 3), and write uint8 (H, W * 3).
 """
@@ -9,6 +9,7 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.planes import nearest_level
+from corruptions.kernels.vectors import fma
 
 CHANNELS = 3
 HALF, FRACTION = np.uint32(1 << 15), np.uint32(16)
@@ -52,53 +53,27 @@ def smooth(source, half, out):
             target[i] = np.uint8(sums[i] >> FRACTION)
 
 
-@inlined
-def difference(left, right):
-    """Return the difference of two levels as int16."""
-    return np.int16(np.int16(left) - np.int16(right))
-
-
 @kernel
-def emboss(source, strength, out):
-    """Write the image, correlated with [[-1 - s, -s, 0], [-s, 1, s], [0, s, 1 + s]], to ``out``.
+def correlate(source, weights, out):
+    """Write the image, correlated with a filter and rounded to nearest with halves to even, to ``out``.
 
-    Equal weights have one product: s * (differences of all opposite neighbours) + centre + difference of the corners.
+    Products are fused with the sum that follows, in the order of rows and columns, as OpenCV does on CPUs that can.
 
     Args:
         source: Image with margins of one pixel.
-        strength: s, float32.
+        weights: The filter, float32 (3, 3).
         out: uint8 (H, W * 3).
     """
     height, width = out.shape
+    sums = scratch(width, np.float32)
     for y in range(height):
-        above, row, below, target = source[y], source[y + 1], source[y + 2], out[y]
-        up, centre, right = above[CHANNELS:], row[CHANNELS:], row[2 * CHANNELS :]
-        down, corner = below[CHANNELS:], below[2 * CHANNELS :]
+        sums[:] = 0
+        for k in range(3):
+            row, (first, second, third) = source[y + k], weights[k]
+            centre, right = row[CHANNELS:], row[2 * CHANNELS :]
+            for i in range(width):
+                total = fma(np.float32(row[i]), first, sums[i])
+                sums[i] = fma(np.float32(right[i]), third, fma(np.float32(centre[i]), second, total))
+        target = out[y]
         for i in range(width):
-            diagonal = difference(corner[i], above[i])
-            sides = np.int16(difference(down[i], up[i]) + difference(right[i], row[i]))
-            plain = np.float32(np.int16(np.int16(centre[i]) + diagonal))
-            target[i] = nearest_level(plain + strength * np.float32(np.int16(diagonal + sides)))
-
-
-@kernel
-def sharpen(source, centre_weight, weight, out):
-    """Write the weighted difference of each value and its eight neighbours to ``out``.
-
-    Args:
-        source: Image with margins of one pixel.
-        centre_weight: Weight of the value, float32.
-        weight: Weight of the sum of its neighbours, which is subtracted, float32.
-        out: uint8 (H, W * 3).
-    """
-    height, width = out.shape
-    columns = scratch(source.shape[1], np.uint16)
-    for y in range(height):
-        above, row, below, target = source[y], source[y + 1], source[y + 2], out[y]
-        for i in range(columns.size):
-            columns[i] = np.uint16(np.uint16(np.uint16(above[i]) + np.uint16(row[i])) + np.uint16(below[i]))
-        centre, middle, right = row[CHANNELS:], columns[CHANNELS:], columns[2 * CHANNELS :]
-        for i in range(width):
-            level = np.uint16(centre[i])
-            others = np.uint16(np.uint16(np.uint16(columns[i] + middle[i]) + right[i]) - level)
-            target[i] = nearest_level(np.float32(level) * centre_weight - np.float32(others) * weight)
+            target[i] = nearest_level(sums[i])

@@ -1,9 +1,4 @@
-"""Separable Gaussian smoothing with replicated edges, of layers and of images.
-
-Images are truncated to the levels of the published scripts, unless the filter is wide: first smoothed in float32, with
-a bound of the error. Where an integer is within the bound, a part of the row is smoothed again in float64, in the order
-in which scipy adds.
-"""
+"""Separable Gaussian smoothing of layers, with replicated edges."""
 
 from __future__ import annotations
 
@@ -15,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import exp
-from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.doubts import UNIT_ROUNDOFF, truncate
-from corruptions.kernels.planes import to_unit
-from corruptions.kernels.vectors import load, store
+from corruptions.kernels import copy, inlined, kernel, scratch
 
 TRUNCATE = 4.0
 """Radius of the filter in sigmas, scikit-image's default."""
@@ -26,32 +18,20 @@ TRUNCATE = 4.0
 SIGMA_PER_STRIDE = 1.2
 """Smallest sigma in pixels per row of the stride of a wide filter. It keeps the error below 1e-6."""
 
-BLOCK = 64
-"""Values in four vectors of float32. Arrays that :func:`weigh` reads and writes have a multiple of it, at least."""
-
-EXACT_BLOCK = BLOCK // 2
-"""Values in four vectors of float64."""
-
-MIDDLE = np.float32(128)
-"""Subtracted from levels before they are smoothed, which halves the error."""
-
-IDENTITY_LEVELS = (np.arange(256) / 255.0 * 255).astype(np.uint8)
-"""Result of a filter of one tap for each level.
-
-Quirk: some levels decrease by one, because the published scripts divide, multiply and truncate in float64.
-"""
-
 
 class Filter(NamedTuple):
     """A Gaussian as three passes: ``near`` down to every stride-th row, ``across`` along these rows, ``far`` to all.
 
-    ``near`` and ``across`` are one side of a symmetric filter of an even radius, centre first. ``far`` is (stride,
-    taps) with an even number of taps: for each position between two kept rows, the weights of the kept rows around it.
+    Two successive Gaussians of sigma / sqrt(2) equal one of sigma. After the first, the rows between the kept ones
+    contain no additional information. A filter that is not wide keeps all rows and has no pass ``far``.
     """
 
     near: NDArray[Any]
+    """One side of a symmetric filter of an even radius, centre first."""
     across: NDArray[Any]
+    """The same."""
     far: NDArray[Any]
+    """(stride, taps), for each position between two kept rows, the weights of an even number of kept rows around it."""
 
 
 @lru_cache(maxsize=256)
@@ -67,38 +47,25 @@ def half_gaussian(sigma: float, truncate: float = TRUNCATE) -> NDArray[np.float6
     return normalized
 
 
-def even_gaussian(sigma: float, truncate: float) -> NDArray[np.float64]:
-    """Return :func:`half_gaussian` with an even radius, padded with a weight of 0 if necessary."""
-    half: NDArray[np.float64] = half_gaussian(sigma, truncate)
-    return np.append(half, np.zeros(1 - half.size % 2))
-
-
 @lru_cache(maxsize=256)
-def one_pass(sigma: float, truncate: float, kind: Any) -> Filter:
-    """Return the filter that keeps all rows, as scipy applies it, in the float type ``kind``."""
-    half = even_gaussian(sigma, truncate).astype(kind)
-    return Filter(half, half, np.array([[1, 0]], kind))
+def layer_filter(sigma: float, kind: Any) -> Filter:
+    """Return the filter of :func:`smooth` in the float type ``kind``. That in float64 keeps all rows, as scipy does."""
 
+    def even(part: float) -> NDArray[Any]:
+        half = half_gaussian(part)
+        return np.append(half, np.zeros(1 - half.size % 2)).astype(kind)
 
-@lru_cache(maxsize=256)
-def two_pass(sigma: float, truncate: float, kind: Any) -> Filter:
-    """Return the filter with its vertical part split into two passes if it is wide, so that most work is on fewer rows.
-
-    Two successive Gaussians of sigma / sqrt(2) equal one of sigma. After the first, the rows between the kept ones
-    contain no additional information.
-    """
-    stride = int(sigma / SIGMA_PER_STRIDE)
+    stride = int(sigma / SIGMA_PER_STRIDE) if kind == np.float32 else 1
     if stride < 2:
-        return one_pass(sigma, truncate, kind)
+        return Filter(even(sigma), even(sigma), np.array([[1, 0]], kind))
     part = sigma / math.sqrt(2.0)
-    reach = math.ceil(truncate * part / stride)
+    reach = math.ceil(TRUNCATE * part / stride)
     far = np.empty((stride, 2 * reach))
     for phase in range(stride):
-        indices = [phase - stride * k for k in range(1 - reach, reach + 1)]
-        weights = np.array([exp(-0.5 * (position / part * (position / part))) for position in indices])
+        positions = [(phase - stride * k) / part for k in range(1 - reach, reach + 1)]
+        weights = np.array([exp(-0.5 * (position * position)) for position in positions])
         far[phase] = weights / weights.sum()
-    near, across = even_gaussian(part, truncate), even_gaussian(sigma, truncate)
-    return Filter(near.astype(kind), across.astype(kind), far.astype(kind))
+    return Filter(even(part), even(sigma), far.astype(kind))
 
 
 @inlined
@@ -116,133 +83,16 @@ def add_pairs(total, a, b, outer, c, d, inner):
 
 
 @inlined
-def ring_indices(first, size, height, count):
-    """Return the indices of the rows from ``first`` on in a ring buffer of ``count`` rows, uint64 (size,).
-
-    Rows beyond an edge have the index of the edge row.
-    """
-    indices = np.empty(size, np.uint64)
-    for i in range(size):
-        indices[i] = min(max(first + i, 0), height - 1) % count
-    return indices
-
-
-@inlined
-def smooth_vertical(ring, indices, at, half, row):
-    """Write the row at ``indices[at]`` of a ring buffer, smoothed along y, to ``row``. The outermost pair is first."""
-    centre = ring[indices[at]]
+def smooth_vertical(source, y, half, row):
+    """Write row ``y`` of a layer, also beyond its edges, smoothed along y, to ``row``. The outermost pair is first."""
+    bottom = source.shape[0] - 1
+    centre = source[min(max(y, 0), bottom)]
     for i in range(row.size):
         row[i] = centre[i] * half[0]
     for k in range(half.size - 1, 0, -2):
-        above, below = ring[indices[at - k]], ring[indices[at + k]]
-        nearer_above, nearer_below = ring[indices[at - k + 1]], ring[indices[at + k - 1]]
+        above, below = source[min(max(y - k, 0), bottom)], source[min(max(y + k, 0), bottom)]
+        nearer_above, nearer_below = source[min(max(y - k + 1, 0), bottom)], source[min(max(y + k - 1, 0), bottom)]
         add_pairs(row, above, below, half[k], nearer_above, nearer_below, half[k - 1])
-
-
-@inlined
-def smooth_horizontal(line, half, channels, row):
-    """Fill the margins of ``line``, and write its middle, smoothed along x, to ``row`` (W * channels)."""
-    width = row.size
-    margin = (half.size - 1) * channels
-    inner = line[margin : margin + width]
-    for i in range(margin):
-        line[i] = inner[i % channels]
-        line[margin + width + i] = inner[width - channels + i % channels]
-    for i in range(width):
-        row[i] = inner[i] * half[0]
-    for k in range(half.size - 1, 0, -2):
-        start, end = margin - k * channels, margin + k * channels
-        left, right = line[start : start + width], line[end : end + width]
-        start, end = start + channels, end - channels
-        add_pairs(row, left, right, half[k], line[start : start + width], line[end : end + width], half[k - 1])
-
-
-@inlined
-def combine_rows(rows, first, weights, row):
-    """Write the weighted sum of the rows from ``first`` on to ``row``. Row k is ``rows[k % len(rows)]``."""
-    count = rows.shape[0]
-    row[:] = 0
-    for k in range(0, count, 2):
-        a, b = rows[(first + k) % count], rows[(first + k + 1) % count]
-        for i in range(row.size):
-            row[i] += a[i] * weights[k] + b[i] * weights[k + 1]
-
-
-@inlined
-def store_row(row, target):
-    """Write ``row`` to ``target``, truncated if it is uint8. The conversion by way of 32 bits vectorises."""
-    if target.itemsize == 1:
-        for i in range(target.size):
-            target[i] = np.uint8(np.int32(row[i]))
-    else:
-        copy(row, target)
-
-
-@kernel
-def smooth(source, near, across, far, channels, out):
-    """Smooth (H, W * channels) by a :class:`Filter` in the type of its weights, and write it to ``out``.
-
-    Integers are truncated. Only the rows needed for one output row are kept as floats, so that they stay in the cache.
-    """
-    height, width = source.shape
-    stride, reach, radius = far.shape[0], far.shape[1] // 2, near.size - 1
-    floats = scratch((2 * radius + 1) * width, far.dtype).reshape(2 * radius + 1, width)
-    first = (1 - reach) * stride - radius
-    indices = ring_indices(first, height + (2 * reach - 1) * stride + 2 * radius, height, floats.shape[0])
-    margin = (across.size - 1) * channels
-    rows = scratch(2 * reach * width, far.dtype).reshape(2 * reach, width)
-    line, row = scratch(width + 2 * margin, far.dtype), scratch(width, far.dtype)
-    ready, present = 1 - reach, 0
-    for y in range(height):
-        kept = y // stride
-        while ready <= kept + reach:
-            while present <= min(max(ready * stride + radius, 0), height - 1):
-                copy(source[present], floats[indices[present - first]])
-                present += 1
-            inner = line[margin : margin + width]
-            smooth_vertical(floats, indices, ready * stride - first, near, inner)
-            if source.itemsize < 8 and far.itemsize == 8:  # scipy rounds to the type of the layer after each axis
-                for i in range(width):
-                    inner[i] = np.float32(inner[i])
-            smooth_horizontal(line, across, channels, rows[ready % (2 * reach)])
-            ready += 1
-        if stride > 1:
-            combine_rows(rows, kept + 1 - reach, far[y % stride], row)
-        store_row(row if stride > 1 else rows[y % (2 * reach)], out[y])
-
-
-@inlined
-def weigh(values, befores, afters, half, out, first, stop):
-    """Write weighted sums of values to out[first:stop], and up to BLOCK values more, in the order in which scipy adds.
-
-    The order is the centre, then pairs from the outermost to the nearest. Pair k is at ``befores[k]`` and ``afters[k]``
-    (uint64) of ``values``. Four vectors at once hide the latency of additions.
-    """
-    second = np.uint64(LINE // values.itemsize)
-    third, fourth = second + second, second + second + second
-    for x in range(np.uint64(first), np.uint64(stop), second + third + second):
-        centre = befores[0] + x
-        a, b = load(values, centre) * half[0], load(values, centre + second) * half[0]
-        c, d = load(values, centre + third) * half[0], load(values, centre + fourth) * half[0]
-        for k in range(half.size - 1, 0, -1):
-            before, after, weight = befores[k] + x, afters[k] + x, half[k]
-            a = a + (load(values, before) + load(values, after)) * weight
-            b = b + (load(values, before + second) + load(values, after + second)) * weight
-            c = c + (load(values, before + third) + load(values, after + third)) * weight
-            d = d + (load(values, before + fourth) + load(values, after + fourth)) * weight
-        store(out, x, a)
-        store(out, x + second, b)
-        store(out, x + third, c)
-        store(out, x + fourth, d)
-
-
-@inlined
-def pair_positions(radius, step):
-    """Return the positions of the pairs of :func:`weigh` around ``radius * step``, two uint64 (radius + 1,)."""
-    befores, afters = np.empty(radius + 1, np.uint64), np.empty(radius + 1, np.uint64)
-    for k in range(radius + 1):
-        befores[k], afters[k] = (radius - k) * step, (radius + k) * step
-    return befores, afters
 
 
 @inlined
@@ -254,138 +104,56 @@ def extend(line, first, stop, channels):
         line[i] = line[i - channels]
 
 
-@kernel
-def smooth_exactly(source, half, channels, y, first, stop, target):
-    """Write a part of a smoothed row, computed in float64 in the published order, to ``target``.
-
-    Args:
-        source: uint8 (H, W * channels).
-        half: One side of the filter, float64, centre first.
-        channels: Number of channels.
-        y: The row.
-        first: First value of the part.
-        stop: Value after the last one.
-        target: uint8 (stop - first,).
-    """
-    height, width = source.shape
-    radius = half.size - 1
-    margin = radius * channels
-    left, right = max(first - margin, 0), min(stop + margin, width)
-    pitch = right - left + EXACT_BLOCK
-    values = scratch((2 * radius + 1) * pitch, np.float64)
-    for k in range(2 * radius + 1):
-        levels, units = source[min(max(y + k - radius, 0), height - 1)][left:right], values[k * pitch :]
-        for i in range(levels.size):
-            units[i] = to_unit(levels[i], np.float64)
-    size = stop - first + EXACT_BLOCK
-    line, row = scratch(2 * margin + size + EXACT_BLOCK, np.float64), scratch(size, np.float64)
-    start = left - (first - margin)
-    above, below = pair_positions(radius, pitch)
-    weigh(values, above, below, half, line[start:], 0, right - left)
-    extend(line[: stop - first + 2 * margin], start, start + right - left, channels)
-    befores, afters = pair_positions(radius, channels)
-    weigh(line, befores, afters, half, row, 0, stop - first)
-    for i in range(target.size):
-        target[i] = np.uint8(np.int32(min(row[i], 1.0) * 255.0))
+@inlined
+def smooth_horizontal(line, half, row):
+    """Fill the margins of ``line``, and write its middle, smoothed along x, to ``row``. The outermost pair is first."""
+    width, margin = row.size, half.size - 1
+    extend(line, margin, margin + width, 1)
+    centre = line[margin : margin + width]
+    for i in range(width):
+        row[i] = centre[i] * half[0]
+    for k in range(margin, 0, -2):
+        left, right = line[margin - k :], line[margin + k :]
+        add_pairs(row, left, right, half[k], left[1:], line[margin + k - 1 :], half[k - 1])
 
 
 @kernel
-def smooth_levels(source, half, fast_half, error, channels, out):
-    """Smooth uint8 (H, W * channels) as published, and write it to ``out``.
-
-    Args:
-        source: uint8 (H, W * channels).
-        half: One side of the filter, float64, centre first.
-        fast_half: The same in float32.
-        error: Bound of the error of levels smoothed in float32.
-        channels: Number of channels.
-        out: uint8 (H, W * channels).
-    """
+def smooth(source, near, across, far, out):
+    """Smooth a layer (H, W), in the type of a :class:`Filter`, and write it to ``out``."""
     height, width = source.shape
-    radius = half.size - 1
-    margin, pitch, count = radius * channels, -(-width // BLOCK) * BLOCK, 2 * radius + 1
-    ring = scratch(count * pitch, np.float32)
-    line, row = scratch(pitch + 2 * margin, np.float32), scratch(pitch, np.float32)
-    befores, afters = pair_positions(radius, channels)
-    above, below = np.empty(half.size, np.uint64), np.empty(half.size, np.uint64)
-    present, least, most = 0, MIDDLE - error, MIDDLE + error
-    for y in range(height):
-        while present <= min(y + radius, height - 1):
-            levels, floats = source[present], ring[present % count * pitch :]
+    stride, reach, margin = far.shape[0], far.shape[1] // 2, across.size - 1
+    kept = scratch(((height - 1) // stride + 2 * reach) * width, far.dtype).reshape(-1, width)
+    line, row = scratch(width + 2 * margin, far.dtype), scratch(width, far.dtype)
+    inner = line[margin : margin + width]
+    for k in range(kept.shape[0]):
+        smooth_vertical(source, (k + 1 - reach) * stride, near, inner)
+        if out.itemsize < far.itemsize:  # scipy rounds to the type of the layer after each axis
             for i in range(width):
-                floats[i] = np.float32(levels[i]) - MIDDLE
-            present += 1
-        for k in range(half.size):
-            above[k], below[k] = max(y - k, 0) % count * pitch, min(y + k, height - 1) % count * pitch
-        weigh(ring, above, below, fast_half, line[margin:], 0, width)
-        extend(line[: width + 2 * margin], margin, margin + width, channels)
-        weigh(line, befores, afters, fast_half, row, 0, width)
-        target = out[y]
-        if truncate(row, least, most, target):
-            first, stop = width, 0
-            for at in range(0, width, EXACT_BLOCK):
-                end = min(at + EXACT_BLOCK, width)
-                if truncate(row[at:end], least, most, target[at:end]):
-                    first, stop = min(first, at), end
-            smooth_exactly(source, half, channels, y, first, stop, target[first:stop])
+                inner[i] = np.float32(inner[i])
+        smooth_horizontal(line, across, kept[k])
+    for y in range(height):
+        weights, rows = far[y % stride], kept[y // stride :]
+        if stride == 1:
+            copy(rows[0], out[y])
+            continue
+        row[:] = 0
+        for k in range(0, weights.size, 2):
+            a, b = rows[k], rows[k + 1]
+            for i in range(width):
+                row[i] += a[i] * weights[k] + b[i] * weights[k + 1]
+        copy(row, out[y])
 
 
-@lru_cache(maxsize=256)
-def image_filter(sigma: float, truncate: float) -> tuple[NDArray[np.float64], NDArray[np.float32], np.float32]:
-    """Return the arguments ``half``, ``fast_half`` and ``error`` of :func:`smooth_levels`.
+def smooth_plane(plane: NDArray[Any], sigma: float, kind: Any = None) -> NDArray[Any]:
+    """Return a layer smoothed in its own precision, or in that of ``kind``, and rounded to its own.
 
-    The bound: let u = UNIT_ROUNDOFF, w0 ... wr the weights, and all values at most 128, as they are after MIDDLE is
-    subtracted. In one pass, weights and products are rounded once each: 2 u * 128. The sum has r additions; after that
-    of pair k, its amount is at most 128 (w0 + 2 (wk + ... + wr)), of which u is lost. Together this is
-    128 u (2 + r w0 + 2 sum of k wk) for each of two passes. A hundredth is added for terms of u^2, and 2^-16 for the
-    rounding of a level and for float64 itself, whose errors are below 1e-12.
-    """
-    half = half_gaussian(sigma, truncate)
-    radius = half.size - 1
-    amounts = 2 + radius * half[0] + 2 * math.fsum(k * half[k] for k in range(radius + 1))
-    return half, half.astype(np.float32), np.float32(1.01 * 2 * 128 * UNIT_ROUNDOFF * amounts + 2.0**-16)
-
-
-def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
-    """Return a layer smoothed in its own precision. float64 uses scipy's single pass.
+    float64 is summed in one pass per axis, as by scipy.
 
     Args:
         plane: float32 or float64 (H, W).
         sigma: Sigma in pixels.
+        kind: Type of the sums.
     """
-    out = np.empty_like(plane)
-    steps = (
-        one_pass(sigma, TRUNCATE, np.float64) if plane.dtype == np.float64 else two_pass(sigma, TRUNCATE, np.float32)
-    )
-    smooth(np.ascontiguousarray(plane), *steps, 1, out)
-    return out
-
-
-def smooth_units(plane: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
-    """Return a float32 layer (H, W) smoothed as by scipy, which sums in float64 and rounds after each axis."""
-    out = np.empty_like(plane)
-    smooth(plane, *one_pass(sigma, TRUNCATE, np.float64), 1, out)
-    return out
-
-
-def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNCATE) -> NDArray[np.uint8]:
-    """Return an image smoothed and truncated to the published levels.
-
-    Filters wide enough for two passes, with a sigma of 2.4 and more, may differ by one level. The published sums would
-    take twice to four times as long there.
-
-    Args:
-        image: uint8 (H, W, C).
-        sigma: Sigma in pixels.
-        truncate: Radius of the filter in sigmas.
-    """
-    if half_gaussian(sigma, truncate).size == 1:
-        return IDENTITY_LEVELS[image]
-    out = np.empty(image.shape, np.uint8)
-    height, _, channels = image.shape
-    if int(sigma / SIGMA_PER_STRIDE) < 2:
-        smooth_levels(image.reshape(height, -1), *image_filter(sigma, truncate), channels, out.reshape(height, -1))
-    else:
-        weights = two_pass(sigma, truncate, np.float32)
-        smooth(image.reshape(height, -1), *weights, channels, out.reshape(height, -1))
+    kind, out = np.dtype(kind or plane.dtype), np.empty_like(plane)
+    smooth(np.ascontiguousarray(plane, kind), *layer_filter(sigma, kind), out)
     return out

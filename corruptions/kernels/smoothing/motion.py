@@ -160,7 +160,7 @@ def sum_taps(pixels, channels, offsets, weights):
             c = tap_row(rows, y, last, start, fast[k + 2], channels, width)
             d = tap_row(rows, y, last, start, fast[k + 3], channels, width)
             add_taps(total, a, b, c, d, fast_weights[k : k + BLOCK])
-        for k in range(truncate_marked(total, bound, out[y], marks, found)):
+        for k in range(truncate_marked(total, -bound, bound, out[y], marks, found)):
             out[y, found[k]] = published_value(pixels, y, found[k], channels, offsets, weights)
     return out
 

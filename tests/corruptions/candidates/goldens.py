@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 EXACT = {
-    *("Blur", "Border", "ChannelDropout", "CoarseDropout", "ColorJitter", "Cutout", "Downscale", "Flip"),
+    *("Blur", "Border", "ChannelDropout", "CoarseDropout", "ColorJitter", "Cutout", "Downscale", "Emboss", "Flip"),
     *("GaussianBlur", "GaussNoise", "HueSaturationValue", "ImageCompression", "InvertImg", "JpegCompression"),
     *("MedianBlur", "MultiplicativeNoise", "Posterize", "RandomBrightness", "RandomContrast", "RandomGamma"),
-    *("RandomGridShuffle", "RGBShift", "Solarize", "ToSepia"),
+    *("RandomGridShuffle", "RGBShift", "Sharpen", "Solarize", "ToSepia"),
 }
 """Candidates whose outputs must equal the references."""
 
 BOUNDED = {
-    *("Affines", "ElasticTransform", "Emboss", "GridDistortion", "MotionBlur", "OpticalDistortion", "Perspective"),
-    *("RandomFog", "RandomSunFlare", "Rotate", "Sharpen", "Transpose"),
+    *("Affines", "ElasticTransform", "GridDistortion", "MotionBlur", "OpticalDistortion", "Perspective"),
+    *("RandomFog", "RandomSunFlare", "Rotate", "Transpose"),
 }
 """Candidates whose levels may differ by at most LARGEST."""
 

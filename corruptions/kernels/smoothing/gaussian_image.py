@@ -1,0 +1,232 @@
+"""Separable Gaussian smoothing of images, with replicated edges, in the levels of the published scripts.
+
+An image is smoothed in float32, first along its rows, with a proven bound of the error (:func:`image_filter`). Values
+that have an integer within the bound are smoothed again in float64 as by scipy: first along their columns, adding the
+centre, then pairs from the outermost to the nearest. In flat areas, this would concern every value; there, the results
+are in a table.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.doubts import UNIT_ROUNDOFF, marks_for, truncate_marked
+from corruptions.kernels.planes import to_unit
+from corruptions.kernels.smoothing.gaussian import TRUNCATE, extend, half_gaussian
+from corruptions.kernels.vectors import load, load_half, store, to_floats
+
+BLOCK = 32
+"""Values that are smoothed at once, in several vectors of float32, which hides the latency of additions."""
+
+MIDDLE = np.float32(128)
+"""Subtracted from levels before they are smoothed, which halves the error."""
+
+MANY = 8
+"""Number of undecided values in a row from which on flat areas are searched."""
+
+
+class ImageFilter(NamedTuple):
+    """A filter, and what the decision about levels needs."""
+
+    half: NDArray[np.float64]
+    """One side of the filter, centre first."""
+    fast_half: NDArray[np.float32]
+    """The same in float32."""
+    error: np.float32
+    """Bound of the error of levels smoothed in float32."""
+    flat: NDArray[np.uint8]
+    """Published value of each level where the filter covers no other, (256,).
+
+    Quirk: some levels decrease by one, because the published scripts divide, multiply and truncate in float64.
+    """
+
+
+@lru_cache(maxsize=256)
+def image_filter(sigma: float, truncate: float) -> ImageFilter:
+    """Return the filter of :func:`smooth_levels`.
+
+    The bound: let u = UNIT_ROUNDOFF, w0 ... wr the weights, and all values at most 128, as they are after MIDDLE is
+    subtracted. In each of two passes, weights and products are rounded once, in the second one also sums of pairs:
+    128 u (2 + 3). The sum of a pass has r additions. After that of pair k, its amount is at most
+    128 (w0 + 2 (wk + ... + wr)), of which u is lost, together 128 u (r w0 + 2 sum of k wk). A hundredth is added for
+    terms of u^2, and 2^-16 for the rounding of a level and for float64 itself, whose errors are below 1e-12.
+    """
+    half = half_gaussian(sigma, truncate)
+    radius = half.size - 1
+    additions = radius * half[0] + 2 * math.fsum(k * half[k] for k in range(radius + 1))
+    error = np.float32(1.01 * 128 * UNIT_ROUNDOFF * (5 + 2 * additions) + 2.0**-16)
+    sums = np.arange(256) / 255.0
+    for _ in range(2):
+        units, sums = sums, sums * half[0]
+        for weight in half[:0:-1]:
+            sums = sums + (units + units) * weight
+    return ImageFilter(half, half.astype(np.float32), error, (np.minimum(sums, 1.0) * 255.0).astype(np.uint8))
+
+
+@inlined
+def weigh_rows(values, rows, half, line, next_line):
+    """Write two neighbouring rows, smoothed along their columns, to ``line`` and ``next_line``.
+
+    Two at once halve the accesses to the rows: pair k of the first sum and pair k - 1 of the second share one row on
+    each side.
+
+    Args:
+        values: Rows of floats.
+        rows: Positions in ``values`` of the 2 * radius + 2 rows that both filters cover, uint64.
+        half: One side of the filter, centre first.
+        line: Its size is a multiple of BLOCK.
+        next_line: Of the same size.
+    """
+    radius, second = half.size - 1, np.uint64(BLOCK // 2)
+    for x in range(np.uint64(0), np.uint64(line.size), second + second):
+        at, at_next, top, bottom = rows[radius] + x, rows[radius + 1] + x, rows[0] + x, rows[2 * radius + 1] + x
+        a, b = load(values, at) * half[0], load(values, at + second) * half[0]
+        c, d = load(values, at_next) * half[0], load(values, at_next + second) * half[0]
+        above, above_b = load(values, top), load(values, top + second)
+        below, below_b = load(values, bottom), load(values, bottom + second)
+        for k in range(radius, 0, -1):
+            top, bottom, weight = rows[radius + 1 - k] + x, rows[radius + k] + x, half[k]
+            nearer_above, nearer_above_b = load(values, top), load(values, top + second)
+            nearer_below, nearer_below_b = load(values, bottom), load(values, bottom + second)
+            a, b = a + (above + nearer_below) * weight, b + (above_b + nearer_below_b) * weight
+            c, d = c + (nearer_above + below) * weight, d + (nearer_above_b + below_b) * weight
+            above, above_b, below, below_b = nearer_above, nearer_above_b, nearer_below, nearer_below_b
+        store(line, x, a)
+        store(line, x + second, b)
+        store(next_line, x, c)
+        store(next_line, x + second, d)
+
+
+@inlined
+def weigh_line(line, half, channels, row):
+    """Write a line with margins, int16, smoothed along x, to ``row``, whose size is a multiple of BLOCK."""
+    margin, second = np.uint64((half.size - 1) * channels), np.uint64(BLOCK // 2)
+    for x in range(np.uint64(0), np.uint64(row.size), second + second):
+        at = margin + x
+        a, b = to_floats(load_half(line, at)) * half[0], to_floats(load_half(line, at + second)) * half[0]
+        for k in range(half.size - 1, 0, -1):
+            left, right, weight = at - np.uint64(k * channels), at + np.uint64(k * channels), half[k]
+            a = a + to_floats(load_half(line, left) + load_half(line, right)) * weight
+            b = b + to_floats(load_half(line, left + second) + load_half(line, right + second)) * weight
+        store(row, x, a)
+        store(row, x + second, b)
+
+
+@inlined
+def add_units(sums, above, below, weight):
+    """Add (above + below) / 255 * weight to ``sums`` as published, for two rows of levels."""
+    for i in range(sums.size):
+        sums[i] += (to_unit(above[i], np.float64) + to_unit(below[i], np.float64)) * weight
+
+
+@kernel
+def sum_columns(source, half, y, first, sums):
+    """Write values of row ``y``, from ``first`` on, smoothed along their columns as published, to ``sums``."""
+    stop, bottom = first + sums.size, source.shape[0] - 1
+    centre = source[y][first:stop]
+    for i in range(sums.size):
+        sums[i] = to_unit(centre[i], np.float64) * half[0]
+    for k in range(half.size - 1, 0, -1):
+        add_units(sums, source[max(y - k, 0)][first:stop], source[min(y + k, bottom)][first:stop], half[k])
+
+
+@kernel
+def published_level(sums, half, i, channels):
+    """Return the published level of value ``i`` of a row from :func:`sum_columns` with margins."""
+    total = sums[i] * half[0]
+    for k in range(half.size - 1, 0, -1):
+        total += (sums[i - k * channels] + sums[i + k * channels]) * half[k]
+    return np.uint8(np.int32(min(total, 1.0) * 255.0))
+
+
+@kernel
+def settle_flat(levels, repeats, others, radius, channels, flat, target, found, count):
+    """Write the undecided values whose filter covers equal levels. Return the number of the others, kept in ``found``.
+
+    Args:
+        levels: A row of the image, uint8 (W * channels).
+        repeats: For each value of the last row that the filter covers, the number of equal ones directly above it.
+        others: Number of rows that the filter covers, without the last one.
+        radius: Radius of the filter in pixels.
+        channels: Number of channels.
+        flat: Field of :class:`ImageFilter`.
+        target: uint8 (W * channels).
+        found: Positions of the undecided values.
+        count: Their number.
+    """
+    width, margin, kept = levels.size, radius * channels, 0
+    runs = np.zeros(width + margin, np.int64)  # equal pixels up to each one, in columns of equal pixels
+    for i in range(width):
+        if repeats[i] >= others:
+            if i < channels:
+                runs[i] = radius + 1
+            else:
+                runs[i] = runs[i - channels] + 1 if levels[i] == levels[i - channels] else 1
+    for i in range(width, runs.size):
+        runs[i] = runs[i - channels] + 1 if runs[i - channels] else 0
+    for k in range(count):
+        i = found[k]
+        if runs[i + margin] > 2 * radius:
+            target[i] = flat[levels[i]]
+        else:
+            found[kept], kept = i, kept + 1
+    return kept
+
+
+@kernel
+def smooth_levels(source, half, fast_half, error, flat, channels, out):
+    """Smooth an image, uint8 (H, W * channels), and write it to ``out``. See :class:`ImageFilter` for the others."""
+    height, width = source.shape
+    margin, pitch, count = (half.size - 1) * channels, -(-width // BLOCK) * BLOCK, 2 * half.size
+    ring, sums = scratch(count * pitch, np.float32), np.empty(width + 2 * margin)
+    line, row, next_row = scratch(pitch + 2 * margin, np.int16), scratch(pitch, np.float32), scratch(pitch, np.float32)
+    rows, repeats, (marks, found) = np.empty(count, np.uint64), np.zeros(width, np.uint16), marks_for(width)
+    least, most, ready = MIDDLE - error, MIDDLE + error, 0
+    for top in range(0, height, 2):
+        first, last = max(top - half.size + 1, 0), min(top + half.size, height - 1)
+        while ready <= last:
+            levels, above, middle = source[ready], source[max(ready - 1, 0)], line[margin : margin + width]
+            for i in range(width):
+                middle[i] = np.int16(levels[i]) - np.int16(MIDDLE)
+                repeats[i] = repeats[i] + 1 if levels[i] == above[i] else 0
+            extend(line[: width + 2 * margin], margin, margin + width, channels)
+            weigh_line(line, fast_half, channels, ring[ready % count * pitch :][:pitch])
+            ready += 1
+        for k in range(count):
+            rows[k] = min(max(top - half.size + 1 + k, 0), height - 1) % count * pitch
+        weigh_rows(ring, rows, fast_half, row, next_row)
+        for y in range(top, min(top + 2, height)):
+            levels, target = (row if y == top else next_row)[:width], out[y]
+            undecided = truncate_marked(levels, least, most, target, marks, found)
+            if undecided >= MANY:
+                others, radius = last - first, half.size - 1
+                undecided = settle_flat(source[y], repeats, others, radius, channels, flat, target, found, undecided)
+            if undecided:
+                start, stop = max(found[0] - margin, 0), min(found[undecided - 1] + margin + 1, width)
+                sum_columns(source, half, y, start, sums[margin + start : margin + stop])
+                extend(sums, margin, margin + width, channels)
+            for k in range(undecided):
+                target[found[k]] = published_level(sums, half, margin + found[k], channels)
+
+
+def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNCATE) -> NDArray[np.uint8]:
+    """Return an image smoothed and truncated to the published levels.
+
+    Args:
+        image: uint8 (H, W, C).
+        sigma: Sigma in pixels.
+        truncate: Radius of the filter in sigmas.
+    """
+    weights = image_filter(sigma, truncate)
+    if weights.half.size == 1:
+        return weights.flat[image]
+    out = np.empty(image.shape, np.uint8)
+    height, _, channels = image.shape
+    smooth_levels(image.reshape(height, -1), *weights, channels, out.reshape(height, -1))
+    return out
