@@ -122,9 +122,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "ImageNet-S": {
         "opencv-bicubic": "Published with Intel's IPP, whose pixels depend on the CPU; these are OpenCV's without it.",
     },
-    "ImageNet-Syn2Nat": {
-        "ISONoise": "Conversions between RGB and HLS round otherwise than in OpenCV 4.5.1.",
-    },
+    "ImageNet-Syn2Nat": {},
 }
 """Family -> transform with outputs that differ -> why. Some entries are not needed if all outputs are equal."""
 

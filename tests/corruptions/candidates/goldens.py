@@ -12,7 +12,7 @@ import numpy as np
 
 EXACT = {
     *("Blur", "Border", "ChannelDropout", "CoarseDropout", "Cutout", "Downscale", "Emboss", "Flip", "GaussianBlur"),
-    *("GaussNoise", "InvertImg", "MedianBlur", "MultiplicativeNoise", "Posterize", "RandomBrightness"),
+    *("GaussNoise", "InvertImg", "ISONoise", "MedianBlur", "MultiplicativeNoise", "Posterize", "RandomBrightness"),
     *("RandomContrast", "RandomGridShuffle", "RGBShift", "Sharpen", "Solarize", "ToSepia"),
 }
 """Candidates whose outputs must equal the references."""
