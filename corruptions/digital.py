@@ -97,7 +97,7 @@ def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
         mirrored.displacements(field, parameters.sigma, ELASTIC_TRUNCATE, parameters.alpha)
         for field in (draws.right, draws.down)
     )
-    return elastic.displace(image, inverse, elastic.warp(image, inverse), right, down)
+    return elastic.displace(*elastic.warp(image, inverse), right, down)
 
 
 def pixelate(image: Image, parameters: Fraction, draws: None) -> Image:

@@ -64,7 +64,7 @@ def cut_out(image: Image, level: float, draws: Board) -> Image:
 
 
 CORRUPTIONS: tuple[Transform, ...] = (
-    Transform("perlin_noise", 1, GROUP, {"imagenet": (4.6, 5.2, 5.8, 7.6, 8.8)}, add_noise, draw_gradients),
+    Transform("perlin_noise", 2, GROUP, {"imagenet": (4.6, 5.2, 5.8, 7.6, 8.8)}, add_noise, draw_gradients),
     Transform(
         "checkerboard_cutout", 1, GROUP, {"imagenet": (2, 3, 4, 5, 6), "cifar": (1, 2, 3, 4, 5)}, cut_out, draw_board
     ),

@@ -196,7 +196,7 @@ def draw_iso_noise(source: DrawSource, image: Image, setting: None) -> dict[str,
 def add_iso_noise(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the drawn noise added to its HLS lightness and hue."""
     photons = array_of(draws, "luminance_noise", np.uint16, image.shape[:2])
-    rotation = array_of(draws, "color_noise", np.float32, image.shape[:2])
+    rotation = array_of(draws, "color_noise", np.floating, image.shape[:2])
     return recolour.add_hls_noise(image.reshape(-1), photons.reshape(-1), rotation.reshape(-1)).reshape(image.shape)
 
 
@@ -294,7 +294,7 @@ CANDIDATES: tuple[Transform, ...] = (
     candidate("HueSaturationValue", shift_hue_saturation_value, draw_shifts(HSV_LIMITS), tuple(HSV_LIMITS)),
     candidate("ImageCompression", compress, draw_quality, ("quality",)),
     candidate("InvertImg", invert),
-    candidate("ISONoise", add_iso_noise, draw_iso_noise, ("luminance_noise", "color_noise")),
+    candidate("ISONoise", add_iso_noise, draw_iso_noise, ("luminance_noise", "color_noise"), version=2),
     candidate("JpegCompression", compress, draw_quality, ("quality",)),
     candidate("Posterize", posterize),
     candidate("RandomBrightness", shift_brightness, draw_brightness, ("beta",)),

@@ -102,7 +102,6 @@ FAMILIES: Mapping[str, tuple[str, Callable[[Arrays], Iterable[Output]]]] = {
 }
 """Family -> name of its reference file, and the function that yields its outputs."""
 
-FLOAT32 = "Computed in float32, published in float64."
 FUNCTIONS = "Computed in float32, with polynomials in place of the functions of the C library."
 
 REASONS: Mapping[str, Mapping[str, str]] = {
@@ -113,7 +112,6 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "caustic_refraction": FUNCTIONS,
         "inverse_sparkles": FUNCTIONS,
         "sparkles": FUNCTIONS,
-        "perlin_noise": FLOAT32,
         "plasma_noise": FUNCTIONS,
         "brownish_noise": "The Fourier transform is computed in float32.",
         "circular_motion_blur": "Computed in float32. Published sums of flat areas are whole but for float64 errors.",
@@ -122,9 +120,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "ImageNet-S": {
         "opencv-bicubic": "Published with Intel's IPP, whose pixels depend on the CPU; these are OpenCV's without it.",
     },
-    "ImageNet-Syn2Nat": {
-        "ISONoise": "Conversions between RGB and HLS round otherwise than in OpenCV 4.5.1.",
-    },
+    "ImageNet-Syn2Nat": {},
 }
 """Family -> transform with outputs that differ -> why. Some entries are not needed if all outputs are equal."""
 

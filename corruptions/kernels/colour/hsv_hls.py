@@ -95,9 +95,10 @@ def to_hls(r, g, b):
     span = total if lightness < HALF else TWO - total
     saturation = delta / (ONE if is_grey else span)
     difference = green - blue if r == top else (blue - red if g == top else red - green)
-    start = ZERO if r == top else (GREEN_START if g == top else BLUE_START)
+    red_start = TURN if g < b else ZERO
+    start = red_start if r == top else (GREEN_START if g == top else BLUE_START)
     hue = fused(difference, SIXTH_TURN / (ONE if is_grey else delta), start)
-    return (hue + TURN if hue < ZERO else hue), lightness, saturation
+    return (ZERO if is_grey else hue), lightness, saturation
 
 
 @inlined
@@ -118,8 +119,8 @@ def hls_channels(hue, lightness, saturation):
     product = lightness * saturation
     extent = product if lightness <= HALF else saturation - product
     high, low = lightness + extent, lightness - extent
-    weight = ONE - fraction if sector & np.int32(1) else fraction
-    return sector, high, low + (high - low) * weight, low
+    middle = fused(-extent, TWO * fraction, high) if sector & np.int32(1) else fused(extent, TWO * fraction, low)
+    return sector, high, middle, low
 
 
 @inlined

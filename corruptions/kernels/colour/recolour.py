@@ -14,7 +14,6 @@ from corruptions.kernels.colour.hsv_hls import (
     ONE,
     SIXTHS_PER_DEGREE,
     TURN,
-    UNIT,
     WHITE,
     ZERO,
     from_hsv,
@@ -184,7 +183,7 @@ def add_hls_noise(flat, photons, rotation):
     Args:
         flat: uint8 (3 P,).
         photons: Noise of the lightness in 255ths of the distance to white, uint16 (P,).
-        rotation: Noise of the hue in degrees, float32 (P,).
+        rotation: Noise of the hue in degrees, float (P,).
     """
     out = np.empty_like(flat)
     planes = np.empty((3, CHUNK), np.uint8)
@@ -199,8 +198,8 @@ def add_hls_noise(flat, photons, rotation):
         for i in range(CHUNK):
             hues[i], lights[i], saturations[i] = to_hls(reds[i], greens[i], blues[i])
         for i in range(brighter.size):
-            hues[i] = wrap_once(hues[i] + turned[i]) * SIXTHS_PER_DEGREE
-            lights[i] += np.float32(brighter[i]) * UNIT * (ONE - lights[i])
+            hues[i] = wrap_once(np.float32(np.float64(hues[i]) + turned[i])) * SIXTHS_PER_DEGREE
+            lights[i] = np.float32(np.float64(lights[i]) + brighter[i] / 255.0 * np.float64(ONE - lights[i]))
         for i in range(CHUNK):
             sector, high, middle, low = hls_channels(hues[i], lights[i], saturations[i])
             high, middle, low = to_wrapped_level(high), to_wrapped_level(middle), to_wrapped_level(low)

@@ -16,25 +16,24 @@ DRAWS = 2 * PAIRS + GRADIENTS
 """Numbers that are drawn: gradients, then exchanges of the table."""
 OCTAVES = 5
 """Number of octaves. Each has cells of half the side and half the weight of the one before."""
-GAIN = np.float32(1.5)
+GAIN = 1.5
 """Factor of the noise."""
-ZERO, ONE, TWO, THREE = np.float32(0), np.float32(1), np.float32(2), np.float32(3)
 WHITE = 255.0
 
 
 @kernel
 def gradient_table(numbers):
-    """Return the components of the gradients, float32 (256,), and the table, int64 (256,), that assigns them to points.
+    """Return the components of the gradients, float64 (256,), and the table, int64 (256,), that assigns them to points.
 
     Quirk: a pair of two zeros has no direction, and its gradient is NaN.
     """
-    downs, rights = np.empty(GRADIENTS, np.float32), np.empty(GRADIENTS, np.float32)
+    downs, rights = np.empty(GRADIENTS), np.empty(GRADIENTS)
     table = np.empty(GRADIENTS, np.int64)
     for k in range(GRADIENTS):
         down = float(numbers[2 * k] % (2 * GRADIENTS) - GRADIENTS)
         right = float(numbers[2 * k + 1] % (2 * GRADIENTS) - GRADIENTS)
         length = np.sqrt(down * down + right * right)
-        downs[k], rights[k] = np.float32(down / length), np.float32(right / length)
+        downs[k], rights[k] = down / length, right / length
         table[k] = k
     for k in range(GRADIENTS):
         i, j = MASK - k, numbers[2 * PAIRS + k] % GRADIENTS
@@ -45,7 +44,7 @@ def gradient_table(numbers):
 @inlined
 def smoothstep(t):
     """Return the weight of the next point at a fraction t (0..1) of the way to it."""
-    return t * t * (THREE - TWO * t)
+    return t * t * (3.0 - 2.0 * t)
 
 
 @inlined
@@ -55,14 +54,14 @@ def fill_columns(side, points, fractions, weights):
     Args:
         side: Side of a cell of the first octave in pixels.
         points: int64 (OCTAVES, W), overwritten.
-        fractions: float32 (OCTAVES, W), overwritten.
-        weights: float32 (OCTAVES, W), overwritten.
+        fractions: float64 (OCTAVES, W), overwritten.
+        weights: float64 (OCTAVES, W), overwritten.
     """
     for octave in range(OCTAVES):
         for x in range(points.shape[1]):
             place = (1 << octave) * (x / side)
             points[octave, x] = int(place)
-            fractions[octave, x] = np.float32(place - np.floor(place))
+            fractions[octave, x] = place - np.floor(place)
             weights[octave, x] = smoothstep(fractions[octave, x])
 
 
@@ -74,8 +73,8 @@ def fill_line(line, gradients, columns, slopes, levels):
         line: Number of the line.
         gradients: (downs, rights, table) of :func:`gradient_table`.
         columns: (points, fractions, weights) of :func:`fill_columns` for one octave.
-        slopes: float32 (W,), overwritten.
-        levels: float32 (W,), overwritten.
+        slopes: float64 (W,), overwritten.
+        levels: float64 (W,), overwritten.
     """
     downs, rights, table = gradients
     points, fractions, weights = columns
@@ -83,7 +82,7 @@ def fill_line(line, gradients, columns, slopes, levels):
     for x in range(points.size):
         here, there = table[(start + points[x]) & MASK], table[(start + points[x] + 1) & MASK]
         slopes[x] = downs[here] + weights[x] * (downs[there] - downs[here])
-        before, after = rights[here] * fractions[x], rights[there] * (fractions[x] - ONE)
+        before, after = rights[here] * fractions[x], rights[there] * (fractions[x] - 1.0)
         levels[x] = before + weights[x] * (after - before)
 
 
@@ -92,26 +91,26 @@ def add_octave(offset, gain, above, below, total):
     """Add the magnitude of the noise of a row between two lines of the lattice to ``total`` (W,).
 
     Args:
-        offset: Distance from the line above, 0..1, float32.
-        gain: Factor of the noise, float32.
+        offset: Distance from the line above, 0..1, float64.
+        gain: Factor of the noise, float64.
         above: (slopes, levels) of the line above.
         below: (slopes, levels) of the line below.
-        total: float32 (W,).
+        total: float64 (W,).
     """
     weight = smoothstep(offset)
     for x in range(total.size):
         first = above[0][x] * offset + above[1][x]
-        second = below[0][x] * (offset - ONE) + below[1][x]
+        second = below[0][x] * (offset - 1.0) + below[1][x]
         total[x] += abs(first + weight * (second - first)) * gain
 
 
 @inlined
 def blend_row(source, total, weight, veil, spread, target):
-    """Write a row blended with noise. The weighted sum is float64, because whole numbers are truncated.
+    """Write a row blended with noise.
 
     Args:
         source: uint8 (W * 3,).
-        total: float32 (W,), sum of the octaves.
+        total: float64 (W,), sum of the octaves.
         weight: Weight of the noise, 0..1.
         veil: float64 (W,), overwritten.
         spread: float64 (W * 3,), overwritten.
@@ -142,14 +141,14 @@ def blend_noise(pixels, numbers, side, weight):
     out = np.empty_like(pixels)
     gradients = gradient_table(numbers)
     points = np.empty((OCTAVES, width), np.int64)
-    fractions, weights = np.empty((OCTAVES, width), np.float32), np.empty((OCTAVES, width), np.float32)
+    fractions, weights = np.empty((OCTAVES, width)), np.empty((OCTAVES, width))
     fill_columns(side, points, fractions, weights)
     # The last two lines of the lattice of each octave, one with an even and one with an odd number.
-    slopes, levels = np.empty((OCTAVES, 2, width), np.float32), np.empty((OCTAVES, 2, width), np.float32)
+    slopes, levels = np.empty((OCTAVES, 2, width)), np.empty((OCTAVES, 2, width))
     known = np.full((OCTAVES, 2), -1)
-    total, veil, spread = scratch(width, np.float32), scratch(width, np.float64), scratch(3 * width, np.float64)
+    total, veil, spread = scratch(width, np.float64), scratch(width, np.float64), scratch(3 * width, np.float64)
     for y in range(height):
-        total[:] = ZERO
+        total[:] = 0.0
         for octave in range(OCTAVES):
             place = (1 << octave) * (y / side)
             line = int(place)
@@ -161,6 +160,6 @@ def blend_noise(pixels, numbers, side, weight):
                     known[octave, slot] = near
             slot, other = line & 1, (line & 1) ^ 1
             above, below = (slopes[octave, slot], levels[octave, slot]), (slopes[octave, other], levels[octave, other])
-            add_octave(np.float32(place - line), GAIN / np.float32(1 << octave), above, below, total)
+            add_octave(place - line, GAIN / (1 << octave), above, below, total)
         blend_row(pixels[y], total, weight, veil, spread, out[y])
     return out

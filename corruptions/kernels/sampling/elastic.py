@@ -146,8 +146,11 @@ def to_fixed(value):
 
 
 @kernel
-def sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, row):
-    """Write a row of fine pixels, as halves of words, from what :func:`locate_on_edge` and ``gather`` return."""
+def sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, reds, greens, blues, row):
+    """Write a row of the warped image, 0..1, from what :func:`locate_on_edge` and ``gather`` return.
+
+    It is written as three planes, and as fine pixels, whose words are halved, to ``row``.
+    """
     for x in range(xs.size):
         a, b, c, d = uppers[2 * x], uppers[2 * x + 1], lowers[2 * x], lowers[2 * x + 1]
         a, b, c, d = (b, a, d, c) if turned_x[x] else (a, b, c, d)
@@ -155,6 +158,7 @@ def sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, row):
         red = blend(unpack_byte(a, 0), unpack_byte(b, 0), unpack_byte(c, 0), unpack_byte(d, 0), xs[x], ys[x])
         green = blend(unpack_byte(a, 1), unpack_byte(b, 1), unpack_byte(c, 1), unpack_byte(d, 1), xs[x], ys[x])
         blue = blend(unpack_byte(a, 2), unpack_byte(b, 2), unpack_byte(c, 2), unpack_byte(d, 2), xs[x], ys[x])
+        reds[x], greens[x], blues[x] = red, green, blue
         row[2 * x], row[2 * x + 1] = pack_fine(to_fixed(red), to_fixed(green), to_fixed(blue))
 
 
@@ -195,27 +199,6 @@ def sample_fine(uppers, lowers, xs, ys, reds, greens, blues, marks):
 
 
 @inlined
-def reflect_101(index, size):
-    """Return the index in 0..size - 1 of any index, mirrored at the edge pixels, repeatedly."""
-    index = index % (2 * size - 2)
-    return min(index, 2 * size - 2 - index)
-
-
-@inlined
-def warped_value(image, inverse, y, x, channel):
-    """Return a value of the result of the affine map, 0..1, float32. ``inverse`` is float32 (2, 3)."""
-    height, width, _ = image.shape
-    at_x = warp_position(inverse[0], np.float32(x), np.float32(y), width)
-    at_y = warp_position(inverse[1], np.float32(x), np.float32(y), width)
-    left, top = np.floor(at_x), np.floor(at_y)
-    first, second = reflect_101(np.int64(left), width), reflect_101(np.int64(left) + 1, width)
-    upper, lower = image[reflect_101(np.int64(top), height)], image[reflect_101(np.int64(top) + 1, height)]
-    a, b = to_unit(upper[first, channel], np.float32), to_unit(upper[second, channel], np.float32)
-    c, d = to_unit(lower[first, channel], np.float32), to_unit(lower[second, channel], np.float32)
-    return blend(a, b, c, d, at_x - left, at_y - top)
-
-
-@inlined
 def reflected(at, side):
     """Return a float64 coordinate mirrored half a pixel beyond the edges, as by SciPy: in -1..side."""
     at = at - 2 * side * np.floor(at / (2 * side)) if abs(at) >= 2 * side else at
@@ -223,19 +206,20 @@ def reflected(at, side):
 
 
 @kernel
-def published_pixel(image, inverse, y, x, right, down, pixel):
-    """Write pixel (x, y), moved by (right, down), in the arithmetic of SciPy's map_coordinates of order 1."""
-    height, width, _ = image.shape
+def published_pixel(warped, y, x, right, down, pixel):
+    """Write pixel (x, y) of planes, moved by (right, down), in the arithmetic of SciPy's map_coordinates of order 1."""
+    _, height, width = warped.shape
     at_x, at_y = reflected(x + np.float64(right), width), reflected(y + np.float64(down), height)
     left, top = np.floor(at_x), np.floor(at_y)
     far_x, far_y = at_x - left, at_y - top
     first, second = mirror_index(np.int64(left), width), mirror_index(np.int64(left) + 1, width)
     upper, lower = mirror_index(np.int64(top), height), mirror_index(np.int64(top) + 1, height)
     for channel in range(pixel.size):
-        total = warped_value(image, inverse, upper, first, channel) * (1 - far_y) * (1 - far_x)
-        total += warped_value(image, inverse, upper, second, channel) * (1 - far_y) * far_x
-        total += warped_value(image, inverse, lower, first, channel) * far_y * (1 - far_x)
-        total += warped_value(image, inverse, lower, second, channel) * far_y * far_x
+        plane = warped[channel]
+        total = plane[upper, first] * (1 - far_y) * (1 - far_x)
+        total += plane[upper, second] * (1 - far_y) * far_x
+        total += plane[lower, first] * far_y * (1 - far_x)
+        total += plane[lower, second] * far_y * far_x
         pixel[channel] = np.uint8(np.int32(min(np.float32(total), ONE) * WHITE))
 
 
@@ -266,7 +250,7 @@ def affine_inverse(height, width, jitter):
 
 @kernel
 def warp(image, inverse):
-    """Return uint8 (H, W, 3) as (H * W,) fine pixels. Pixel (x, y) is sampled at ``inverse`` @ (x, y, 1), mirrored.
+    """Return uint8 (H, W, 3) sampled at ``inverse`` @ (x, y, 1), mirrored: float32 (3, H, W), and (H * W,) fine pixels.
 
     ``inverse`` is float32 (2, 3).
     """
@@ -274,37 +258,38 @@ def warp(image, inverse):
     width = shape[1]
     source = pack(image.reshape(-1))
     out = np.empty(source.size, np.uint64)
-    halves = out.view(np.uint32)
+    halves, planes = out.view(np.uint32), np.empty((3, *shape), np.float32)
     indices = scratch(width, np.int32)
     xs, ys = scratch(width, np.float32), scratch(width, np.float32)
     turned_x, turned_y = np.empty(width, np.bool_), np.empty(width, np.bool_)
     uppers, lowers = scratch(2 * width, np.uint32), scratch(2 * width, np.uint32)
     row_x, row_y = (inverse[0, 0], inverse[0, 1], inverse[0, 2]), (inverse[1, 0], inverse[1, 1], inverse[1, 2])
     for y in range(shape[0]):
-        row = np.float32(y)
+        down = np.float32(y)
         for x in range(width):
             at = np.float32(np.int32(x))
-            xs[x], ys[x] = warp_position(row_x, at, row, width), warp_position(row_y, at, row, width)
+            xs[x], ys[x] = warp_position(row_x, at, down, width), warp_position(row_y, at, down, width)
         locate_on_edge(xs, ys, shape, indices, turned_x, turned_y)
         gather(source, width, indices, uppers, lowers)
-        sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, halves[2 * y * width : 2 * (y + 1) * width])
-    return out
+        row = halves[2 * y * width : 2 * (y + 1) * width]
+        reds, greens, blues = planes[0, y], planes[1, y], planes[2, y]
+        sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, reds, greens, blues, row)
+    return planes, out
 
 
 @kernel
-def displace(image, inverse, source, right, down):
+def displace(warped, source, right, down):
     """Return the warped image after displacement, truncated, uint8 (H, W, 3).
 
     Args:
-        image: uint8 (H, W, 3).
-        inverse: float32 (2, 3).
+        warped: Planes of :func:`warp`.
         source: Fine pixels of :func:`warp`.
         right: float32 (H, W). Pixel (x, y) is sampled at (x, y) + (right, down).
         down: float32 (H, W).
     """
     shape = right.shape
     width = shape[1]
-    out = np.empty(image.shape, np.uint8)
+    out = np.empty((*shape, 3), np.uint8)
     indices = scratch(width, np.int32)
     xs, ys = scratch(width, np.float32), scratch(width, np.float32)
     uppers, lowers = scratch(2 * width, np.uint64), scratch(2 * width, np.uint64)
@@ -318,5 +303,5 @@ def displace(image, inverse, source, right, down):
         interleave(planes[0], planes[1], planes[2], out[y].reshape(-1))
         for k in range(positions(marks, found)):
             x = found[k]
-            published_pixel(image, inverse, y, x, right[y, x], down[y, x], out[y, x])
+            published_pixel(warped, y, x, right[y, x], down[y, x], out[y, x])
     return out

@@ -52,7 +52,7 @@ def test_outputs_equal_the_references(name: str, shared: Path) -> None:
     assert found
     for golden in found:
         result = corruptions.apply(golden.image, name, golden.draws)
-        goldens.assert_equal(name, result, golden.expected, golden.key)
+        np.testing.assert_array_equal(result, golden.expected, golden.key)
 
 
 @pytest.mark.parametrize("name", NAMES)
