@@ -77,16 +77,27 @@ def run_command(
         return run_process(*texts, timeout=timeout, cwd=cwd)
     from pipeline.cli import app, signals
 
-    if "s3fs" in sys.modules:  # whose stores keep the credentials of earlier commands
-        sys.modules["s3fs"].S3FileSystem.clear_instance_cache()
     command_line, out, errors = [str(PROGRAM), *texts], StringIO(), StringIO()
     with (
-        chdir(cwd or os.getcwd()), in_this_process(), patch.object(signals, "install"),
+        chdir(cwd or os.getcwd()), in_this_process(), _own_stores(), patch.object(signals, "install"),
         patch.object(sys, "argv", command_line), redirect_stdout(out), redirect_stderr(errors),
         pytest.raises(SystemExit) as ended,
     ):  # fmt: skip
         app.main()
     return subprocess.CompletedProcess(command_line, int(ended.value.code or 0), out.getvalue(), errors.getvalue())
+
+
+@contextmanager
+def _own_stores() -> Iterator[None]:
+    """Share no opened store with the code before and after, because a store keeps the credentials of its opening."""
+    _forget_stores()
+    yield
+    _forget_stores()
+
+
+def _forget_stores() -> None:
+    if "s3fs" in sys.modules:
+        sys.modules["s3fs"].S3FileSystem.clear_instance_cache()
 
 
 def _starts_processes(arguments: Sequence[str]) -> bool:

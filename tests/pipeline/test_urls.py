@@ -255,7 +255,7 @@ MODEL = ("--model", "tests.factories.small_models:tiny", "--batch-size", 4, "--l
 def rendered_from_s3(s3: ObjectStore, built_on_s3: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rendered")
     arguments = ("render", "imagenet-c", "--source", f"{s3.url}/photographs", "--out", folder, "--only", "contrast")
-    app(list(map(str, arguments)), standalone_mode=False)
+    assert not app(list(map(str, arguments)), standalone_mode=False)
     return folder
 
 
