@@ -37,9 +37,9 @@ class Images(Dataset[Any]):
         input_transform: Function applied to each image before it is returned, for example a transform of torchvision
             v2 or timm that resizes and normalises for a model. Default: none.
         as_: Form of the images, also those given to ``input_transform``: ``"pil"`` (PIL image), ``"tensor"`` (uint8,
-            (3, H, W)), ``"float"`` (the same as float32 from 0 to 1) or ``"array"`` (uint8, (H, W, 3)). Sequences, as in ImageNet-P, have a leading axis of frames:
-            (T, 3, H, W) or (T, H, W, 3). Default: ``"pil"`` if there is an ``input_transform`` for images, else
-            ``"tensor"``.
+            (3, H, W)), ``"float"`` (the same as float32 from 0 to 1) or ``"array"`` (uint8, (H, W, 3)). Sequences, as
+            in ImageNet-P, have a leading axis of frames: (T, 3, H, W) or (T, H, W, 3). Default: ``"pil"`` if there is
+            an ``input_transform`` for images, else ``"tensor"``.
         columns: Names of manifest columns, for example ``("transform", "level", "source_id")``. Items are then
             (image, label, {name: value}). Default: none.
         unlabelled: Whether to accept samples without labels, whose label is -1.

@@ -23,8 +23,8 @@ Data = str | os.PathLike[str] | DataSet
 """Folder or URL of a data set, or an opened data set."""
 
 Form = Literal["pil", "tensor", "float", "array"]
-"""Form of the images: PIL image, uint8 tensor or float32 one of 0..1 (3, H, W), or uint8 array (H, W, 3); (T, 3, H, W) and (T, H, W, 3) for
-sequences."""
+"""Form of the images: PIL image, uint8 tensor (3, H, W), the same as float32 from 0 to 1, or uint8 array (H, W, 3);
+(T, 3, H, W) and (T, H, W, 3) for sequences."""
 
 InputTransform = Callable[[Any], Any]
 """A function of an image in its form, for example a transform of torchvision or timm."""

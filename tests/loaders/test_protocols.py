@@ -148,7 +148,7 @@ def test_quotas_end_the_states_of_markov_chains_that_are_not_valid(kind: str) ->
         (lambda: streams.temporal(LABELS, slots=0, rng=0), "invalid slots 0: use an integer of at least 1"),
         (lambda: streams.temporal([0, -1], rng=0), "1 image without labels"),
         (lambda: streams.temporal([], rng=0), r"invalid labels of shape \(0,\)"),
-        (lambda: streams.temporal(LABELS, rng=None), "invalid rng None"),  # type: ignore[arg-type]
+        (lambda: streams.temporal(LABELS, rng=None), "invalid rng None"),
         (lambda: streams.dirichlet(LABELS, minimum=31, rng=0), "no 10 chunks of at least 31 images.*a smaller minimum"),
         (lambda: streams.dirichlet(LABELS, 1e-5, minimum=29, rng=0), "in 1,000 tries, of 300 images with delta 1e-05"),
         (lambda: streams.label_shift(LABELS, 99, rng=0), "invalid total 99.*for example 90"),

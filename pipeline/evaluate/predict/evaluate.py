@@ -161,7 +161,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
             order_sha256=schedule.digest,
             entries=tuple(schedule.sizes),
             subset=self._request.subset,
-            missing=self._missing_images,
+            missing=self._missing_images if self._request.subset else None,
         )
 
     def find_missing(self) -> bool:

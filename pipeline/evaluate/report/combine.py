@@ -124,7 +124,8 @@ def check_duplicates(evaluations: Sequence[Evaluation]) -> None:
     for evaluation in evaluations:
         data_set = evaluation.table.data_set
         task = evaluation.table.task.digest if evaluation.table.task else ""
-        key = (evaluation.table.model.name, data_set.family, data_set.name, data_set.manifest_sha256, task)
+        order = evaluation.table.stream.order_sha256 if evaluation.table.stream else ""
+        key = (evaluation.table.model.name, data_set.family, data_set.name, data_set.manifest_sha256, task, order)
         other = first.setdefault(key, evaluation)
         if other is evaluation:
             continue

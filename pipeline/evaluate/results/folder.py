@@ -138,12 +138,12 @@ class StreamTable(StrictTable):
     order_sha256: str
     entries: tuple[Annotated[int, Field(ge=0)], ...]
     subset: str | None = None
-    missing: int = 0
+    missing: int | None = None
 
     def __str__(self) -> str:
         """Return it for people."""
         parameters = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
-        images = f", {self.subset} ({self.missing:,} of its images are missing)" if self.subset else ""
+        images = f", {self.subset} ({self.missing or 0:,} of its images are missing)" if self.subset else ""
         return f"protocol {self.protocol} ({parameters}), seed {self.seed}, order {self.order_sha256[:12]}{images}"
 
 
