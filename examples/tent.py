@@ -3,22 +3,19 @@
 import argparse
 import copy
 import importlib
+import sys
 
 import torch
 
 import robustshards as rs
 
 
-class BatchStatistics(torch.nn.Module):
-    """A network whose batch normalisation uses the statistics of each batch."""
+class Fixed(torch.nn.Module):
+    """A network that does not adapt."""
 
     def __init__(self, network):
         super().__init__()
         self.network = network.eval().requires_grad_(False)
-        self.norms = [each for each in network.modules() if isinstance(each, torch.nn.BatchNorm2d)]
-        for norm in self.norms:
-            norm.train()
-            norm.track_running_stats, norm.running_mean, norm.running_var = False, None, None
 
     def forward(self, images):
         """Return logits."""
@@ -26,6 +23,17 @@ class BatchStatistics(torch.nn.Module):
 
     def reset(self):
         """Do nothing: no batch changes the next one."""
+
+
+class BatchStatistics(Fixed):
+    """A network whose batch normalisation uses the statistics of each batch."""
+
+    def __init__(self, network):
+        super().__init__(network)
+        self.norms = [each for each in network.modules() if isinstance(each, torch.nn.BatchNorm2d)]
+        for norm in self.norms:
+            norm.train()
+            norm.track_running_stats, norm.running_mean, norm.running_var = False, None, None
 
 
 class Tent(BatchStatistics):
@@ -53,7 +61,7 @@ class Tent(BatchStatistics):
         self.optimizer.load_state_dict(optimizer)
 
 
-METHODS = {"none": torch.nn.Module.eval, "BN": BatchStatistics, "Tent": Tent}
+METHODS = {"none": Fixed, "BN": BatchStatistics, "Tent": Tent}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
@@ -65,6 +73,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", default="tent", help="folder of the report")
     options = parser.parse_args()
 
+    sys.path.insert(0, "")  # for modules in the current folder
     module, _, function = options.model.partition(":")
     make = getattr(importlib.import_module(module), function)
     network = make(weights=options.weights) if options.weights else make()

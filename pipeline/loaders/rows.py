@@ -235,4 +235,5 @@ def subset_ids(data_set: DataSet, subset: str | None) -> tuple[frozenset[str] | 
 
 @cache
 def _robustbench() -> frozenset[int]:
-    return frozenset(map(int, (files(__package__) / f"{ROBUSTBENCH}.txt").read_text().split()))
+    with (files(__package__) / f"{ROBUSTBENCH}.npy").open("rb") as file:
+        return frozenset(np.load(file).tolist())

@@ -163,9 +163,10 @@ class EvaluationRequest(ModelRequest):
     def __post_init__(self) -> None:
         """Check the settings. Raise UserError if one is invalid."""
         super().__post_init__()
-        if not self.ordered and self.protocol is None and (self.parameters or self.subset):
-            names = ", ".join(self.parameters or ["subset"])
-            raise UserError(f"{names} has no effect without a protocol: give --protocol too, for example continual")
+        given = [*(self.parameters or ()), *["seed"] * bool(self.seed), *["subset"] * bool(self.subset)]
+        if given and not self.ordered and self.protocol is None:
+            what = ", ".join(given)
+            raise UserError(f"{what} has no effect without a protocol: give --protocol too, for example continual")
         object.__setattr__(self, "ordered", self.ordered or self.protocol is not None)
 
 
