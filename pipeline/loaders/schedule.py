@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -79,7 +81,8 @@ class Schedule:
     @cached_property
     def visits(self) -> list[int]:
         """The number of the visit of each entry, from 0: how often its conditions came before."""
-        return [self.steps[:entry].count(step) for entry, step in enumerate(self.steps)]
+        before = defaultdict[Step, Iterator[int]](count)
+        return [next(before[step]) for step in self.steps]
 
     @cached_property
     def digest(self) -> str:

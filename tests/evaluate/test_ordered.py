@@ -290,7 +290,9 @@ def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once:
         if row["data_set"].endswith("seed 0")
     }
     assert {each.report.key for each in data.results} == {"streams"}  # images are repeated: no mCE
-    assert found["error over all samples", "", None] == wrong.mean()
+    assert (
+        found["error over all samples", "", None] == wrong.mean() == evaluations[0].figures()["error over all samples"]
+    )
     assert found["error in the stream", "gaussian_noise", 3] == wrong[noise].mean()
     assert [found["error by visit", "", visit] for visit in (1, 2, 3)] == wrong.reshape(3, 12).mean(axis=1).tolist()
     assert found["error of the last visit", "", None] == wrong[24:].mean()

@@ -97,7 +97,7 @@ def settings(
     if model.batch and request.ordered:
         raise UserError(
             f"the model {request.model} accepts only batches of {model.batch}, but the last batches of an ordered "
-            "evaluation are smaller: export a model that accepts any batch size, or remove --ordered"
+            "evaluation are smaller: export a model that accepts any batch size, or remove --ordered and --protocol"
         )
     if model.batch and batch != model.batch:
         raise UserError(f"the model {request.model} accepts only batches of {model.batch}: remove --batch-size {batch}")

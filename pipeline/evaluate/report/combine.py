@@ -146,8 +146,8 @@ def display_names(evaluations: Sequence[Evaluation], warn: Warn) -> dict[str, st
     """
     names = {each.location: _name(each) for each in evaluations}
     for same in _by_data_set_name(evaluations):
-        models = [each.table.model.name for each in same]
-        if len(set(models)) < len(models):
+        sets = {(each.table.model.name, each.table.data_set.manifest_sha256) for each in same}
+        if len({model for model, _ in sets}) < len(sets):
             for each in same:
                 names[each.location] += f" ({printable(each.table.data_set.manifest_sha256[:DIGEST_LENGTH])})"
             shown = "; ".join(f"{each.folder}: {printable(names[each.location])}" for each in same)

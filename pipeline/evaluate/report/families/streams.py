@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -70,7 +73,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     entry = np.repeat(np.arange(len(stream.entries)), stream.entries)
     visit = _visits(which, entry)
     window = WINDOW if len(wrong) >= MIN_WINDOWS * WINDOW else max(-(-len(wrong) // 20), batch)
-    errors, count = _means(wrong, which), int(labels.max()) + 1
+    errors = _means(wrong, which)
     by_label = [_means(wrong[which == place], labels[which == place]).mean() for place in range(len(conditions))]
     visits = _means(wrong, visit)
     values = [
@@ -99,12 +102,14 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         evaluation,
         images,
         measures=measures,
-        counts={"samples": (len(wrong), 0), "images": (len(ids), 0), "labels": (count, 0)},
+        counts={"samples": (len(wrong), 0), "images": (len(ids), 0)},
         transforms={name: TransformNames("all transforms") for name, _ in conditions},
         published=_published(evaluation, stream, conditions),
         details={"stream": stream.model_dump(mode="json", exclude_none=True), "window": window},
     )
-    yield results.titled(title_of(results.section, stream))
+    title = title_of(results.data_set, stream)
+    results.details["streamed"] = results.data_set
+    yield replace(results, section=title, data_set=title)
 
 
 def _means(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -116,8 +121,8 @@ def _means(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
 def _visits(which: np.ndarray, entry: np.ndarray) -> np.ndarray:
     """Return the number of the visit of each sample: how many entries before its own show the same conditions."""
     starts = np.flatnonzero(np.diff(entry, prepend=-1))
-    shown = [frozenset(part.tolist()) for part in np.split(which, starts[1:])]
-    visits = [shown[:place].count(each) for place, each in enumerate(shown)]
+    before = defaultdict[frozenset[int], Iterator[int]](count)
+    visits = [next(before[frozenset(part.tolist())]) for part in np.split(which, starts[1:])]
     return np.repeat(visits, np.diff([*starts, len(entry)]))
 
 
@@ -141,7 +146,7 @@ def _over_seeds(found: Sequence[Results]) -> Iterable[Table]:
     """Yield the mean and standard deviation over streams of one protocol that differ in seed or order."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for each in found:
-        key = (each.model, each.data_set, each.details["stream"]["protocol"])
+        key = (each.model, each.details["streamed"], each.details["stream"]["protocol"])
         groups.setdefault(key, []).extend(one.value for one in each.measures if one.metric == ERROR.name)
     rows = [
         [*map(printable, key), str(len(values)), f"{statistics.mean(values):.2%}", f"{statistics.stdev(values):.2%}"]
