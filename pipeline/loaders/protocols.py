@@ -334,6 +334,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             reported="error over all samples, and per label",
             source="GLI-TTA, in UniTTA (Du et al., 2024)",
         ),
+        # The protocol ccc belongs here, between the published protocols and the order of the manifest.
         Protocol(
             name=MANIFEST,
             conditions=f"{_ONE_BY_ONE}, as in the data set",
