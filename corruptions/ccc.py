@@ -14,6 +14,7 @@ from functools import cache
 from random import Random
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image as PillowImage
@@ -223,7 +224,9 @@ def prepare(image: PillowImage.Image | Image, draws: Sequence[float]) -> Image:
     if flip:  # the part of the mirrored image
         left = width - left - columns
     part = crop(pixels, Window(top, left, rows, columns))
-    return pillow_bilinear(np.array(part[:, ::-1] if flip else part), SIDE, SIDE, Window(0, 0, SIDE, SIDE))
+    if flip:
+        part = np.asarray(cv2.flip(part, 1), np.uint8)
+    return pillow_bilinear(part, SIDE, SIDE, Window(0, 0, SIDE, SIDE))
 
 
 class Stream(NamedTuple):
@@ -258,7 +261,8 @@ class Stream(NamedTuple):
                 f"a step needs {self.speed} different images, but the source has {images}: lower the speed"
             )
         raw = np.random.Philox(key=self._key(str(step))).random_raw(images)
-        return np.argsort(raw, kind="stable")[: self.speed]
+        chosen = np.flatnonzero(raw <= np.partition(raw, self.speed - 1)[self.speed - 1])
+        return chosen[np.argsort(raw[chosen], kind="stable")][: self.speed]
 
     def draws(self, step: int, source_id: str) -> tuple[NDArray[np.float64], int, int]:
         """Return what is drawn for an image: 23 uniform numbers, and the seeds of both corruptions.

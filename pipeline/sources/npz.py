@@ -18,12 +18,13 @@ LARGEST_ARRAY = 3 * 2**28
 """Maximum total size of the arrays in bytes: 768 MiB. 50,000 images of 64 x 64 pixels have 614 MB."""
 
 
-def load(place: Place, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Load arrays of integers.
+def load(place: Place, names: Sequence[str], kinds: str = "iu") -> dict[str, np.ndarray]:
+    """Load arrays of numbers.
 
     Args:
         place: The archive.
         names: Names of the arrays, which must all exist.
+        kinds: Accepted kinds of dtype. Default: integers.
 
     Returns:
         Name -> array.
@@ -40,7 +41,7 @@ def load(place: Place, names: Sequence[str]) -> dict[str, np.ndarray]:
             infos = {name: archive.getinfo(f"{name}.npy") for name in names}
             if (total := sum(info.file_size for info in infos.values())) > LARGEST_ARRAY:
                 raise ValueError(f"it has arrays of {total} bytes; the maximum is {LARGEST_ARRAY}")
-            return {name: _array(archive, info) for name, info in infos.items()}
+            return {name: _array(archive, info, kinds) for name, info in infos.items()}
     except UnreachableError:
         raise
     except OSError as error:
@@ -49,7 +50,7 @@ def load(place: Place, names: Sequence[str]) -> dict[str, np.ndarray]:
         raise UserError(f"{place.location} is damaged or unsafe: {error or type(error).__name__}") from error
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str) -> np.ndarray[Any, Any]:
     """Load one array. Raise ValueError if its size differs from its header, or its dtype is not supported."""
     with archive.open(info) as start:
         try:
@@ -58,8 +59,9 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray[Any, A
             raise ValueError(f"{info.filename}: {error}") from error
     with archive.open(info) as file:
         file.read(header.offset)
-        if header.dtype.kind not in "iu" or not header.dtype.isnative:
-            raise ValueError(f"{info.filename} has the unsupported dtype {header.dtype.str!r}; use integers")
+        if header.dtype.kind not in kinds or not header.dtype.isnative:
+            wanted = "numbers" if "f" in kinds else "integers"
+            raise ValueError(f"{info.filename} has the unsupported dtype {header.dtype.str!r}; use {wanted}")
         # Pages of an empty array are allocated when written, so a forged size allocates nothing.
         content = np.empty(prod(header.shape) * header.dtype.itemsize, np.uint8)
         filled = 0
