@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import fixed_size
@@ -17,7 +17,7 @@ from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import AnyEncoder
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.recipes.attacks import AttackTable
-from pipeline.recipes.levels import shown_levels
+from pipeline.recipes.levels import HUNDREDTHS, shown_levels, whole_level
 from pipeline.sources.kinds import AUTO, KINDS, check_part_options
 from pipeline.sources.parts import PartOptions
 from pipeline.tasks.labels import LabelSpace
@@ -68,12 +68,13 @@ class PrepareTable(StrictTable):
 class TransformsTable(StrictTable):
     """``[transforms]``: a family, names or groups of its transforms, and their levels (severities).
 
-    ``shape`` is that of the family's filters; None is the default of the family. Families without filters ignore it.
+    Real severities, such as 1.75, become levels in hundredths. ``shape`` is that of the family's filters; None is the
+    default of the family. Families without filters ignore it.
     """
 
     family: Annotated[str, one_of(FAMILIES)]
     only: tuple[str, ...]
-    levels: tuple[int, ...]
+    levels: tuple[Annotated[int, BeforeValidator(whole_level)], ...]
     motion: Literal["native", "imagemagick"] = "native"
     shape: str | None = None
 
@@ -128,12 +129,26 @@ class Recipe(StrictTable):
                     f"transforms.only: {name} was not published for the profile {self.profile}; use {', '.join(known)}"
                 )
         for level in self.transforms.levels:
-            if level not in allowed:
-                raise ValueError(f"transforms.levels: {level} is unknown; allowed: {shown_levels(allowed)}")
+            if level not in allowed and not self._is_real(level):
+                real = f", and severities such as {allowed[0] + 0.5}" if self.family.real else ""
+                raise ValueError(f"transforms.levels: {level} is unknown; allowed: {shown_levels(allowed)}{real}")
         self._check_filters()
         if not (self.encoder.images or self.family.sequences):
             raise ValueError(f"encoder.name: {self.encoder.name} stores sequences, but {self.name} makes single images")
         return self
+
+    def _is_real(self, level: int) -> bool:
+        """Return whether a level is a real severity in hundredths. Raises ValueError where a transform has none."""
+        family, last = self.family, self.family.levels[-1]
+        if not family.real or not last < level < HUNDREDTHS * last or level % HUNDREDTHS == 0:
+            return False
+        for name in family.select(self.transforms.only):
+            if name not in family.real or self.profile != family.profiles[0]:
+                raise ValueError(
+                    f"transforms.levels: {name} has no severity {level / HUNDREDTHS} in the profile {self.profile}; "
+                    f"{', '.join(family.real)} have real severities in the profile {family.profiles[0]}"
+                )
+        return True
 
     def _check_filters(self) -> None:
         """Check shape and levels of a family with filters. Raises ValueError."""

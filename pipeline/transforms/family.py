@@ -106,6 +106,8 @@ class Family:
             ``sequences`` is set.
         groups: Group -> transforms in published order. Recipes and ``--only`` accept names of groups.
         levels: Levels that a recipe can request.
+        real: Transforms that have real levels too, with the first profile. They are counted in hundredths, between the
+            last of ``levels`` and a hundred times that, so that the level 175 is 1.75.
         profiles: Profiles that a recipe can request.
         published: Profile -> the transforms that it has, for profiles without parameters for some of them.
         shapes: Shapes of its filters, the default first. A recipe chooses one. Empty for other families.
@@ -140,6 +142,7 @@ class Family:
     render: Callable[[Condition, Rendering], Render]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     levels: tuple[int, ...] = NO_LEVELS
+    real: tuple[str, ...] = ()
     profiles: tuple[str, ...] = tuple(PROFILE_SIDES)
     published: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shapes: tuple[str, ...] = ()
