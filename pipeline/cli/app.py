@@ -17,6 +17,7 @@ from pipeline.cli import signals
 from pipeline.cli.commands.attack import attack
 from pipeline.cli.commands.budgets import budgets
 from pipeline.cli.commands.build import build
+from pipeline.cli.commands.ccc_matrix import ccc_matrix
 from pipeline.cli.commands.doctor import doctor
 from pipeline.cli.commands.evaluate import evaluate
 from pipeline.cli.commands.export import export
@@ -72,6 +73,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
         budgets,
         EVALUATE,
         "robustshards budgets clean --model timm:resnet50 --attack fgsm --largest 8/255 --out budgets",
+    ),
+    "ccc-matrix": CommandEntry(
+        ccc_matrix,
+        EVALUATE,
+        "robustshards ccc-matrix --model timm:resnet50 --source imagenet-val --out matrix.npz --baseline 0",
     ),
     "select": CommandEntry(
         select,

@@ -60,7 +60,7 @@ def test_difficulties_apply_only_to_noises() -> None:
 def test_real_severities_are_levels_in_hundredths() -> None:
     text = 'extends = "imagenet-c"\nname = "quarters"\n[transforms]\nonly = ["fog"]\nseverities = [1.75, 2.0, 0.25]'
     assert [str(each) for each in library.parse(text, "x").conditions()] == ["fog-2", "fog-25", "fog-175"]
-    settings = RecipeSettings(IMAGENET_C, "x", only=["fog"], severities="0.25,3,1.75")  # type: ignore[arg-type]
+    settings = RecipeSettings(IMAGENET_C, "x", only=["fog"], severities="0.25,3,1.75")
     assert settings.changed_recipe().transforms.levels == (25, 3, 175)
     image = np.random.default_rng(1).integers(0, 256, (64, 64, 3), np.uint8)
     render = FAMILIES["corruptions"].render(Condition("fog", 175), Rendering("imagenet", corruptions.Options()))
