@@ -17,7 +17,7 @@ from pipeline.cli import signals
 from pipeline.cli.commands.attack import attack
 from pipeline.cli.commands.budgets import budgets
 from pipeline.cli.commands.build import build
-from pipeline.cli.commands.ccc_matrix import ccc_matrix
+from pipeline.cli.commands.ccc import ccc_matrix, ccc_stream
 from pipeline.cli.commands.doctor import doctor
 from pipeline.cli.commands.evaluate import evaluate
 from pipeline.cli.commands.export import export
@@ -77,7 +77,12 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "ccc-matrix": CommandEntry(
         ccc_matrix,
         EVALUATE,
-        "robustshards ccc-matrix --model timm:resnet50 --source imagenet-val --out matrix.npz --baseline 0",
+        "robustshards ccc-matrix --model timm:resnet50 --source imagenet-val --out matrix.npz --baseline 0 --nodes 3",
+    ),
+    "ccc": CommandEntry(
+        ccc_stream,
+        EVALUATE,
+        "robustshards ccc imagenet-val --matrix matrix.npz --baseline 0 --speed 2 --images 6 --out ccc",
     ),
     "select": CommandEntry(
         select,

@@ -76,4 +76,4 @@ def test_accuracies_between_the_nodes_are_interpolated() -> None:
 
 def test_sources_without_images_are_refused() -> None:
     with pytest.raises(UserError, match="all of them with labels"):
-        clean_images([], 4, 1)  # type: ignore[arg-type]
+        clean_images([], 4, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -15,8 +16,11 @@ import torch
 from torch.utils.data import DataLoader
 
 from corruptions import ccc
+from pipeline.builder import ccc_shards
+from pipeline.builder.ccc_shards import write_shards
 from pipeline.errors import UserError
 from pipeline.images.encoders import Jpeg
+from pipeline.render.ccc import ccc_images
 from robustshards.torch import CCC
 
 SETTINGS = {"baseline": 0, "speed": 5, "seed": 44, "batch_size": 4, "images": 18}
@@ -76,6 +80,39 @@ def test_matrices_are_read_from_archives(small_source: Path, tmp_path: Path, mat
     np.savez_compressed(tmp_path / "matrix.npz", **matrix, about=np.array("resnet50"))
     stored = CCC(small_source, tmp_path / "matrix.npz", **SETTINGS)
     assert torch.equal(next(iter(stored))[0], next(iter(CCC(small_source, matrix, **SETTINGS)))[0])
+
+
+def test_stored_parts_have_the_members_of_the_published_tars(
+    small_source: Path, tmp_path: Path, matrix: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ccc_shards, "SHARD_IMAGES", 6)  # two steps of 5 images
+    made = ccc_images(str(small_source), matrix, ccc.Stream(0, 5, 44), 18, kind="auto", classes=(), encode=False)
+    done: list[int] = []
+    assert write_shards(made, 18, str(tmp_path), 1, done.append) == 2
+    assert done == [10, 8]
+    columns = ("source_id", "first", "first_severity", "second", "second_severity")
+    items = list(CCC(small_source, matrix, **{**SETTINGS, "batch_size": None}, as_="array", columns=columns))
+    with tarfile.open(tmp_path / "shards" / "ccc-000001.tar") as tar:
+        names = tar.getnames()
+        read = {name: tar.extractfile(name).read() for name in names}  # type: ignore[union-attr]
+    assert names[:4] == ["sample_10.input.jpg", "sample_10.output.cls", "sample_10.info", "sample_11.input.jpg"]
+    image, label, known = items[12]
+    np.testing.assert_array_equal(Jpeg().decode(read["sample_12.input.jpg"]), image)
+    assert read["sample_12.output.cls"] == str(label).encode()
+    folder, _, file = known["source_id"].partition("/")
+    assert read["sample_12.info"].decode().startswith(f"++dir++{folder}++name++{file}.")
+    assert (
+        read["sample_12.info"]
+        .decode()
+        .endswith("++n1++{first}++s1++{first_severity}++n2++{second}++s2++{second_severity}".format(**known))
+    )
+    (tmp_path / "shards" / "ccc-000000.tar").unlink()
+    kept = (tmp_path / "shards" / "ccc-000001.tar").stat().st_mtime_ns
+    write_shards(made, 18, str(tmp_path), 1, done.append)
+    assert (tmp_path / "shards" / "ccc-000000.tar").exists()
+    assert (tmp_path / "shards" / "ccc-000001.tar").stat().st_mtime_ns == kept
+    with pytest.raises(UserError, match="another stream, or another number of images"):
+        write_shards(made, 17, str(tmp_path), 1, done.append)
 
 
 class Hostile:

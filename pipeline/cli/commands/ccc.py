@@ -1,4 +1,4 @@
-"""``robustshards ccc-matrix``."""
+"""``robustshards ccc`` and ``robustshards ccc-matrix``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pipeline.cli.console import CONTINUE, print_json, print_line
 from pipeline.cli.options import Printing, command
 from pipeline.evaluate.predict.request import CHANNELS, check_channels
 from pipeline.settings import (
+    ARGUMENT,
     EXECUTION,
     FLAG,
     IMAGES,
@@ -24,6 +25,61 @@ from pipeline.settings import (
 
 if TYPE_CHECKING:
     from pipeline.evaluate.models.base import Triple
+
+
+@dataclass(frozen=True)
+class StreamSettings(Printing):
+    """A part of a stream of CCC to store.
+
+    Attributes:
+        source: Path or URL of the clean images.
+        matrix: The .npz file with the accuracies of a fixed model.
+        out: Folder or URL to write the tars to.
+        images: Number of images from the start of the stream.
+        baseline: Target accuracy in percent. Published: 40, 20 and 0.
+        speed: Images per step. Published: 1000, 2000 and 5000.
+        stream_seed: Seed of the stream. Published: 43, 44 and 45.
+        workers: Number of worker processes. Default: one per CPU.
+    """
+
+    source: str = setting(REQUIRED, location("PATH"), option=ARGUMENT)
+    matrix: str = setting(REQUIRED, location("FILE"))
+    out: str = setting(REQUIRED, location())
+    images: int = setting(REQUIRED, integer(1, 10**9))
+    baseline: float = setting(20.0, number(0, 100), IMAGES)
+    speed: int = setting(1000, integer(1, 10**9), IMAGES)
+    stream_seed: int = setting(43, integer(0, 2**64 - 1), IMAGES, "--seed")
+    workers: int | None = setting(None, integer(1), EXECUTION)
+
+
+@command(CONTINUE)
+def ccc_stream(asked: StreamSettings) -> None:
+    """Write the start of a stream of CCC as tars, with the members of the published ones.
+
+    Run the same command again to continue after an interruption. Streams need not be stored to evaluate a model.
+    """
+    import os
+
+    from corruptions import ccc
+    from pipeline.builder.ccc_shards import write_shards
+    from pipeline.cli.progress import current_step
+    from pipeline.render.ccc import ccc_images
+    from pipeline.sources.kinds import AUTO
+
+    stream, done = ccc.Stream(asked.baseline, asked.speed, asked.stream_seed), 0
+    with current_step("reading images ...") as step:
+
+        def advance(images: int) -> None:
+            nonlocal done
+            done += images
+            step(f"{done:,} of {asked.images:,} images")
+
+        made = ccc_images(asked.source, asked.matrix, stream, asked.images, kind=AUTO, classes=(), encode=False)
+        shards = write_shards(made, asked.images, asked.out, asked.workers or os.cpu_count() or 1, advance)
+    if asked.as_json:
+        print_json(out=asked.out, stream=str(stream), images=asked.images, shards=shards)
+    else:
+        print_line(f"wrote {asked.images:,} images of {stream} in {shards} tars: {asked.out}")
 
 
 @dataclass(frozen=True)
