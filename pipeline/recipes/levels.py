@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from pipeline.errors import UserError
 from pipeline.text import shown
+from pipeline.transforms.family import HUNDREDTHS
 
 MAX_RANGE = 10_000
 """Maximum number of levels of a range, so that a mistyped one does not fill the memory."""
@@ -18,10 +19,6 @@ _REAL = re.compile(r"\d{1,3}\.\d{1,9}")
 
 _LEAST_RUN = 6
 """Minimum number of levels at equal distances that are shown as a run."""
-
-
-HUNDREDTHS = 100
-"""A real level is counted in hundredths: the severity 1.75 is the level 175."""
 
 
 def whole_level(level: object) -> object:

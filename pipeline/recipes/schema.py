@@ -17,13 +17,13 @@ from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import AnyEncoder
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.recipes.attacks import AttackTable
-from pipeline.recipes.levels import HUNDREDTHS, shown_levels, whole_level
+from pipeline.recipes.levels import shown_levels, whole_level
 from pipeline.sources.kinds import AUTO, KINDS, check_part_options
 from pipeline.sources.parts import PartOptions
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.schema import Task
 from pipeline.text import shown
-from pipeline.transforms.family import Condition, Draws, Family, Pair
+from pipeline.transforms.family import HUNDREDTHS, Condition, Draws, Family, Pair
 from pipeline.transforms.registry import FAMILIES, family_named
 from pipeline.transforms.seeds import SEED_LIMIT, sample_seed
 

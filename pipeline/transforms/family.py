@@ -42,6 +42,9 @@ WHOLE_BUDGET = sys.maxsize
 """Value of ``prepared_bytes`` for photographs that a worker must process one at a time, because rendering needs much
 more memory than the prepared photograph itself."""
 
+HUNDREDTHS = 100
+"""Real levels are counted in hundredths: the severity 1.75 is the level 175."""
+
 NO_LEVELS = (0,)
 """Levels of a family without levels."""
 
@@ -106,8 +109,8 @@ class Family:
             ``sequences`` is set.
         groups: Group -> transforms in published order. Recipes and ``--only`` accept names of groups.
         levels: Levels that a recipe can request.
-        real: Transforms that have real levels too, with the first profile. They are counted in hundredths, between the
-            last of ``levels`` and a hundred times that, so that the level 175 is 1.75.
+        real: Transforms that have real levels too, with the first profile. They are counted in HUNDREDTHS, between the
+            last of ``levels`` and a hundred times that.
         profiles: Profiles that a recipe can request.
         published: Profile -> the transforms that it has, for profiles without parameters for some of them.
         shapes: Shapes of its filters, the default first. A recipe chooses one. Empty for other families.
@@ -161,6 +164,10 @@ class Family:
     listing: Callable[[], Listing] | None = None
     modules: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+
+    def largest_level(self, name: str) -> int:
+        """Return the largest level of a transform, also of its real ones."""
+        return self.levels[-1] * (HUNDREDTHS if name in self.real else 1)
 
     def least_pass_all(self, height: int, width: int) -> int | None:
         """Return the lowest level that leaves images unchanged with one of the shapes; None if no level does.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import corruptions
 from corruptions.catalogue import SEVERITIES, Transform
-from pipeline.transforms.family import Condition, Family, Listing, Recognition, Render, Rendering
+from pipeline.transforms.family import HUNDREDTHS, Condition, Family, Listing, Recognition, Render, Rendering
 
 CITATION = """\
 @inproceedings{hendrycks2019benchmarking,
@@ -33,7 +33,7 @@ def listing(kind: str, rows: Iterable[Transform]) -> Listing:
 def corrupted(condition: Condition, rendering: Rendering) -> Render:
     """Return the function that corrupts a prepared image, for every family of corruptions."""
     name, level = condition
-    severity: float = level if level <= SEVERITIES[-1] else level / 100  # real ones are counted in hundredths
+    severity: float = level if level <= SEVERITIES[-1] else level / HUNDREDTHS
     return corruptions.corruptor(name, severity, profile=rendering.profile, options=rendering.options)
 
 
