@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,18 +12,21 @@ from numpy.typing import ArrayLike
 from torch.utils.data import default_collate, get_worker_info
 
 from corruptions import ccc
-from corruptions.validation import is_integer
 from pipeline.errors import UserError
 from pipeline.loaders.items import FORMS, Form, InputTransform
 from pipeline.loaders.order import SEED_LIMIT, Share
 from pipeline.loaders.streams import Batch, Position, Stream, _check_ranks
 from pipeline.render.ccc import LONGEST_STREAM, CCCImages, Entry, ccc_images
+from pipeline.settings import integer
 from pipeline.sources.base import UNLABELLED
 from pipeline.sources.kinds import AUTO
 from pipeline.storage.trusted_locations import absolute
 
 COLUMNS = (*ccc.Step._fields, "step", "source_id")
 """What items can contain besides image and label."""
+
+
+_COUNT = integer(1, LONGEST_STREAM)
 
 
 class CCC(Stream):
@@ -80,11 +82,9 @@ class CCC(Stream):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        stream = ccc.Stream(
-            baseline, _natural(speed, "speed", LONGEST_STREAM), _natural(seed, "seed", SEED_LIMIT - 1, 0)
-        )
-        self._batch_size = None if batch_size is None else _natural(batch_size, "batch_size", LONGEST_STREAM)
-        self._length = _natural(images, "images", LONGEST_STREAM)
+        stream = ccc.Stream(baseline, _COUNT.checked(speed, "speed"), integer(0, SEED_LIMIT - 1).checked(seed, "seed"))
+        self._batch_size = None if batch_size is None else _COUNT.checked(batch_size, "batch_size")
+        self._length = _COUNT.checked(images, "images")
         self._form = as_ or ("tensor" if input_transform is None else "pil")
         self._input_transform = input_transform
         self._columns = (columns,) if isinstance(columns, str) else tuple(columns)
@@ -145,9 +145,3 @@ class CCC(Stream):
     def _digest(self) -> str:
         facts = (self._made.digest, self._batch_size, self._current_ranks())
         return hashlib.sha256(repr(facts).encode()).hexdigest()
-
-
-def _natural(value: Any, name: str, largest: int, smallest: int = 1) -> int:
-    if not is_integer(value) or not smallest <= operator.index(value) <= largest:
-        raise UserError(f"invalid {name} {value!r}: use an integer, {smallest}..{largest}")
-    return operator.index(value)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -70,6 +70,18 @@ def read_accuracies(location: str, baseline: float) -> dict[str, NDArray[np.floa
         raise UserError(f"the accuracy matrix {location} is invalid: {error}") from error
 
 
+def read_photograph(source: Source, image: SourceImage) -> Image:
+    """Return a photograph, cropped to its box. Raise UserError if it cannot be read or decoded."""
+    try:
+        data = source.read(image)
+        photograph = decode(data) if isinstance(data, bytes) else data
+        return photograph if image.box is None else boxed(photograph, image.box)
+    except (UserError, UnreachableError):
+        raise
+    except Exception as error:  # readers of damaged files can raise any exception
+        raise UserError(f"cannot read the source image {image.origin}: {error}; restore or remove it") from error
+
+
 @lru_cache(maxsize=512)
 def _corruptor(name: str, severity: float) -> Callable[[Image, int], Image]:
     return corruptions.corruptor(name, float(severity))
@@ -105,10 +117,6 @@ class CCCImages:
         """Return a step, 0 <= number < len(steps)."""
         return Entry(number, self.steps[number], self.stream.order(number, len(self.listing)))
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield all steps."""
-        return map(self.entry, range(len(self.steps)))
-
     @cached_property
     def _source(self) -> Source:
         return open_source(self.kind, self.location)
@@ -116,13 +124,7 @@ class CCCImages:
     @cached_property
     def _photograph(self) -> Callable[[SourceImage], Image]:
         """A function that reads a photograph, and remembers the latest ones."""
-
-        def read(image: SourceImage) -> Image:
-            data = self._source.read(image)
-            photograph = decode(data) if isinstance(data, bytes) else data
-            return photograph if image.box is None else boxed(photograph, image.box)
-
-        return lru_cache(KEPT)(read)
+        return lru_cache(KEPT)(partial(read_photograph, self._source))
 
     def render(self, number: int, image: SourceImage) -> Image:
         """Return an image of a step, uint8 (224, 224, 3).
@@ -132,12 +134,7 @@ class CCCImages:
         """
         uniforms, *seeds = self.stream.draws(number, image.id)
         first, second, *severities = self.steps[number]
-        try:
-            pixels = ccc.prepare(self._photograph(image), uniforms.tolist())
-        except (UserError, UnreachableError):
-            raise
-        except Exception as error:  # readers of damaged files can raise any exception
-            raise UserError(f"cannot read the source image {image.origin}: {error}; restore or remove it") from error
+        pixels = ccc.prepare(self._photograph(image), uniforms.tolist())
         for name, severity, seed in zip((first, second), severities, seeds, strict=True):
             if severity:
                 pixels = _corruptor(name, severity)(pixels, seed)

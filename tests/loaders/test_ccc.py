@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
@@ -113,6 +114,23 @@ def test_stored_parts_have_the_members_of_the_published_tars(
     assert (tmp_path / "shards" / "ccc-000001.tar").stat().st_mtime_ns == kept
     with pytest.raises(UserError, match="another stream, or another number of images"):
         write_shards(made, 17, str(tmp_path), 1, done.append)
+
+
+def test_damaged_and_unlabelled_images_are_named(
+    small_source: Path, tmp_path: Path, matrix: dict[str, np.ndarray]
+) -> None:
+    folder = Path(shutil.copytree(small_source, tmp_path / "source"))
+    damaged = next(path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != "")
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(UserError, match=f"cannot read the source image .*{damaged.name}"):
+        list(CCC(folder, matrix, **SETTINGS))
+    shutil.copy(next(iter(sorted(small_source.rglob("*.*[gG]")))), tmp_path / "flat.png")
+    for index in range(5):
+        shutil.copy(tmp_path / "flat.png", tmp_path / f"{index}.png")
+    shutil.rmtree(folder)
+    with pytest.raises(UserError, match="images without labels: pass unlabelled=True"):
+        CCC(tmp_path, matrix, **SETTINGS)
+    assert next(iter(CCC(tmp_path, matrix, **SETTINGS, unlabelled=True)))[1].tolist() == [-1] * 4
 
 
 class Hostile:

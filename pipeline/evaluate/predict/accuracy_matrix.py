@@ -23,10 +23,9 @@ from corruptions.preparation import PROFILE_STEPS
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.predict.stream import Normaliser
-from pipeline.images.decoders import decode
 from pipeline.images.encoders import Jpeg, stored_pixels
 from pipeline.images.resizers import prepare
-from pipeline.render.renderer import boxed
+from pipeline.render.ccc import read_photograph
 from pipeline.sources import npz
 from pipeline.sources.base import UNLABELLED, Source
 from pipeline.storage import find_place
@@ -107,16 +106,8 @@ def clean_images(source: Source, count: int, seed: int) -> CleanImages:
         raise UserError("the source must have images, all of them with labels: sort them into folders of classes")
     order = ccc.Stream(0, min(count, len(listing)), seed).order(0, len(listing))
     chosen = [listing[index] for index in sorted(order.tolist())]
-    pixels = []
-    for image in chosen:
-        try:
-            data = source.read(image)
-            photograph = decode(data) if isinstance(data, bytes) else data
-            photograph = photograph if image.box is None else boxed(photograph, image.box)
-            pixels.append(prepare(photograph, PROFILE_STEPS["imagenet"]))
-        except Exception as error:  # readers of damaged files can raise any exception
-            raise UserError(f"cannot read the source image {image.origin}: {error}; restore or remove it") from error
     labels = np.array([image.label for image in chosen], np.int64)
+    pixels = [prepare(read_photograph(source, image), PROFILE_STEPS["imagenet"]) for image in chosen]
     return CleanImages(np.stack(pixels), labels, [image.id for image in chosen])
 
 
