@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import fixed_size
@@ -74,9 +74,17 @@ class TransformsTable(StrictTable):
 
     family: Annotated[str, one_of(FAMILIES)]
     only: tuple[str, ...]
-    levels: tuple[Annotated[int, BeforeValidator(whole_level)], ...]
+    levels: tuple[int, ...]
     motion: Literal["native", "imagemagick"] = "native"
     shape: str | None = None
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _in_hundredths(cls, levels: Any, info: ValidationInfo) -> Any:
+        if not isinstance(levels, list):
+            return levels
+        has_real = "family" in info.data and family_named(info.data["family"]).real
+        return tuple(map(whole_level, levels) if has_real else levels)
 
 
 class ShardsTable(StrictTable):

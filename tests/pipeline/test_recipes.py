@@ -86,6 +86,12 @@ def test_invalid_real_severities_are_refused(change: dict[str, Any], message: st
         IMAGENET_C.changed(**change)
 
 
+@pytest.mark.parametrize("name", ["low-pass", "imagenet-p"])
+def test_families_without_real_levels_refuse_them(name: str) -> None:
+    with pytest.raises(UserError, match=r"transforms\.levels\.0: invalid value 1\.5: must be a valid integer"):
+        library.load(name).changed(transforms={"levels": [1.5, 112]})
+
+
 def test_group_all_adds_four_corruptions() -> None:
     assert len(IMAGENET_C.changed(transforms={"only": ["all"]}).conditions()) == 95
     extra = IMAGENET_C.changed(transforms={"only": ["extra"], "levels": [5]})
