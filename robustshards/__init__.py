@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pipeline.evaluate.predict.result import EvaluationResult
     from pipeline.recipes import library as recipes
     from pipeline.transforms.imagenet_s import render as system_noise
-    from robustshards import torch
+    from robustshards import streams, torch
     from robustshards._recipes import sample_seed
     from robustshards._version import __version__ as __version__
     from robustshards.benchmarking import Benchmark, benchmark
@@ -91,6 +91,7 @@ _TARGETS = {
     "render": "robustshards.rendering:render",
     "report": "robustshards.reporting:report",
     "sample_seed": "robustshards._recipes:sample_seed",
+    "streams": "robustshards.streams:",
     "system_noise": "pipeline.transforms.imagenet_s:render",
     "torch": "robustshards.torch:",
 }
@@ -123,6 +124,7 @@ __all__ = [
     "render",
     "report",
     "sample_seed",
+    "streams",
     "system_noise",
     "torch",
 ]

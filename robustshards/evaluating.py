@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @described_by(EvaluationRequest)
 def evaluate(
-    model: Location | torch.nn.Module,
+    model: Location | torch.nn.Module | Callable[[], torch.nn.Module],
     data: Location | DataSet,
     out: Location | None = None,
     *,
@@ -50,8 +50,12 @@ def evaluate(
     address: str | None = None,
     executor: ExecutorName = "auto",
     ordered: bool = False,
+    protocol: str | None = None,
+    seed: int = 0,
+    subset: str | None = None,
     trust_model: bool = False,
     progress: bool = False,
+    **parameters: Any,
 ) -> Evaluation:
     """Run a classifier on every image of a data set, as ``robustshards evaluate`` does.
 
@@ -59,10 +63,12 @@ def evaluate(
     ``report`` to get error rates and the other metrics; a notebook shows them when the result is the last value of a
     cell.
 
-    A model that adapts at test time needs ``ordered=True``. One process then evaluates the images in the order of the
-    data set. The module is copied, but not put into evaluation mode; gradients are enabled; batches are not padded, so
-    that the model sees each image once and no other images. Everything that changes, optimizers included, must be in
-    attributes of the module, so that the copy has it too. An interrupted evaluation starts again from the first image.
+    A model that adapts at test time needs a ``protocol``, such as ``"continual"``. One process then evaluates the
+    images in its order, as ``robustshards.torch.Stream`` shows them. The module is copied, but not put into evaluation
+    mode; gradients are enabled; batches are not padded, so that the model sees only these images. Everything that
+    changes, optimizers included, must be in attributes of the module, so that the copy has it too. Protocols that reset
+    the model before each condition call its method ``reset()``, or ``model`` is a function that returns a new module.
+    An interrupted evaluation starts again from the first image.
 
     Args:
         model: A ``torch.nn.Module``, ``"timm:NAME"``, ``"torchvision:NAME"``, ``"hf:NAME"``, a model file (.onnx,
@@ -80,10 +86,14 @@ def evaluate(
             ``[("shorter_side", 256), ("center_crop", 224)]``; ``()`` uses images as they are. Where the model requires
             another side, the last crop and the resize before it are changed in proportion. Default: the steps of the
             data set's task, if it has one.
-        ordered: Evaluate the images in order, with a model that may change when it is called. Not possible with several
-            workers or loaders, or with Ray. A model of a library or file is put into evaluation mode nevertheless. The
-            default batch size is 64.
+        ordered: Evaluate the images in the order of a protocol, ``"continual"`` by default, with a model that may
+            change when it is called. Implied by ``protocol``. Not possible with several workers, or with Ray. A model
+            of a library or file is put into evaluation mode nevertheless. The default batch size is that of the
+            protocol, mostly 64.
+        protocol: Name of the protocol; ``robustshards streams`` lists them.
         progress: Show a progress bar.
+        **parameters: Parameters of the protocol, for example ``severity=5, gamma=0.1, reset="condition"``, and
+            ``conditions``: a list as for ``Stream``.
 
     Returns:
         The evaluation. ``predictions`` is an Arrow table, ``summary()`` returns the key figures as text, ``figures()``
@@ -97,7 +107,7 @@ def evaluate(
         UnreachableError: If an object store does not respond. Finished predictions are kept.
         OSError: If a file cannot be read or written.
     """
-    given = locals()
+    given = {**locals(), "parameters": parameters or None}
     with public_call(check_requirements):
         _check_ranks()
         place = data_location(data)
@@ -116,7 +126,8 @@ def _check_ranks() -> None:
         raise UserError(
             f"evaluate was called in a process group of {distributed.get_world_size()} ranks, each of which would "
             "evaluate all images: run the command robustshards evaluate, which uses all GPUs, or read the images of "
-            "each rank from robustshards.torch.Stream(data, rank=, world_size=)"
+            "each rank from robustshards.torch.Stream(data, rank=, world_size=); with a protocol, one model in one "
+            "process must see the whole stream"
         )
 
 

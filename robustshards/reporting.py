@@ -149,13 +149,15 @@ class Evaluation:
     def figures(self) -> dict[str, float]:
         """Return the metrics of the whole data set by name, for example ``{"mCE": 0.76, "clean error": 0.24}``.
 
-        Those of ImageNet-P are of the lowest difficulty. ``report().table()`` has all metrics with their intervals.
+        Those of ImageNet-P are of the lowest difficulty; those of a stream are added. ``report().table()`` has all
+        metrics with their intervals.
 
         Raises:
             UnfinishedError: If predictions are missing.
         """
         (of_model,) = self.report().data.figures().values()
-        return next(iter(of_model.values()))
+        figures = list(of_model.values())
+        return figures[0] | (figures[-1] if self.table.stream else {})
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the run as JSON values, as ``robustshards evaluate --json`` prints them."""

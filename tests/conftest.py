@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import robustshards as rs
 from tests.factories.commands import PROGRAM, run_command
 from tests.factories.layouts import cifar_10
 from tests.golden import published
@@ -156,6 +157,14 @@ def built_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, rob
     done = robustshards("build", "imagenet-c", "--source", small_source, "--out", folder, *selection, "--workers", 2)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture(scope="session")
+def rendered(small_source: Path, tmp_path_factory: pytest.TempPathFactory) -> rs.DataSet:
+    """Return the rendered data set with the samples of ``built_once``."""
+    folder = tmp_path_factory.mktemp("rendered")
+    selection = {"only": "contrast,gaussian_noise", "severities": (1, 3)}
+    return rs.render("imagenet-c", small_source, folder / "data", cache=folder / "cache", **selection)
 
 
 @pytest.fixture

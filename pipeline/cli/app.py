@@ -28,6 +28,7 @@ from pipeline.cli.commands.preview import preview
 from pipeline.cli.commands.render import render
 from pipeline.cli.commands.report import report
 from pipeline.cli.commands.select import select
+from pipeline.cli.commands.stream import stream, streams
 from pipeline.cli.commands.verify import verify
 from pipeline.cli.console import print_line, report_bugs, report_misuse
 from pipeline.cli.help import Command, Group
@@ -59,6 +60,8 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "verify": CommandEntry(verify, CHECK, "robustshards verify imagenet-c"),
     "preview": CommandEntry(preview, CHECK, "robustshards preview imagenet-c --out preview.html"),
     "list": CommandEntry(list_all, CHECK, "robustshards list"),
+    "streams": CommandEntry(streams, CHECK, "robustshards streams"),
+    "stream": CommandEntry(stream, CHECK, "robustshards stream temporal imagenet-c --parameters order=5,gamma=0.1"),
     "doctor": CommandEntry(doctor, CHECK, "robustshards doctor"),
     "evaluate": CommandEntry(
         evaluate, EVALUATE, "robustshards evaluate imagenet-c --model timm:resnet50 --out results/resnet50"

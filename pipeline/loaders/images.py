@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 import manifests
@@ -35,9 +37,9 @@ class Images(Dataset[Any]):
         input_transform: Function applied to each image before it is returned, for example a transform of torchvision
             v2 or timm that resizes and normalises for a model. Default: none.
         as_: Form of the images, also those given to ``input_transform``: ``"pil"`` (PIL image), ``"tensor"`` (uint8,
-            (3, H, W)) or ``"array"`` (uint8, (H, W, 3)). Sequences, as in ImageNet-P, have a leading axis of frames:
-            (T, 3, H, W) or (T, H, W, 3). Default: ``"pil"`` if there is an ``input_transform`` for images, else
-            ``"tensor"``.
+            (3, H, W)), ``"float"`` (the same as float32 from 0 to 1) or ``"array"`` (uint8, (H, W, 3)). Sequences, as
+            in ImageNet-P, have a leading axis of frames: (T, 3, H, W) or (T, H, W, 3). Default: ``"pil"`` if there is
+            an ``input_transform`` for images, else ``"tensor"``.
         columns: Names of manifest columns, for example ``("transform", "level", "source_id")``. Items are then
             (image, label, {name: value}). Default: none.
         unlabelled: Whether to accept samples without labels, whose label is -1.
@@ -93,6 +95,14 @@ class Images(Dataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The labels of all samples, (samples,); -1 for samples without one."""
+        if self._loaded is None:
+            self._loaded = self._load()
+        parts = [table["label"].to_numpy() for table in self._loaded.tables]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
 
     def row(self, index: int) -> Row:
         """Return the manifest row of a sample: its key, source image, class, transform, level and digests.

@@ -22,9 +22,9 @@ from pipeline.errors import UserError
 Data = str | os.PathLike[str] | DataSet
 """Folder or URL of a data set, or an opened data set."""
 
-Form = Literal["pil", "tensor", "array"]
-"""Form of the images: PIL image, uint8 tensor (3, H, W), or uint8 array (H, W, 3); (T, 3, H, W) and (T, H, W, 3) for
-sequences."""
+Form = Literal["pil", "tensor", "float", "array"]
+"""Form of the images: PIL image, uint8 tensor (3, H, W), the same as float32 from 0 to 1, or uint8 array (H, W, 3);
+(T, 3, H, W) and (T, H, W, 3) for sequences."""
 
 InputTransform = Callable[[Any], Any]
 """A function of an image in its form, for example a transform of torchvision or timm."""
@@ -35,6 +35,11 @@ def _tensor(pixels: NDArray[np.uint8]) -> torch.Tensor:
     return torch.from_numpy(np.array(np.moveaxis(pixels, -1, -3), order="C"))
 
 
+def _float(pixels: NDArray[np.uint8]) -> torch.Tensor:
+    """Return pixels (..., H, W, 3) as a tensor (..., 3, H, W) of numbers from 0 to 1."""
+    return _tensor(pixels).float().div_(255)
+
+
 def _array(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return an array that the user may change."""
     return np.require(pixels, requirements=["C", "W"])
@@ -43,6 +48,7 @@ def _array(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 FORMS: Mapping[str, Callable[[NDArray[np.uint8]], Any]] = {
     "pil": PillowImage.fromarray,
     "tensor": _tensor,
+    "float": _float,
     "array": _array,
 }
 """Form -> function of the decoded pixels."""

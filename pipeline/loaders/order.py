@@ -98,13 +98,14 @@ def named_conditions(conditions: Mapping[Condition, int]) -> str:
     return (f"{names} ..." if len(conditions) > MAX_NAMED else names) or "none"
 
 
-def check_seed(seed: Any) -> int | None:
-    """Return the seed of a stream, or None for a stream that is not shuffled; raise UserError for other values."""
+def check_seed(seed: Any, name: str = "seed") -> int:
+    """Return the seed of a stream, 0 for None; raise UserError, which calls it ``name``, for other values."""
     if seed is None:
-        return None
+        return 0
     if not is_integer(seed) or not 0 <= operator.index(seed) < SEED_LIMIT:
         raise UserError(
-            f"invalid shuffle {seed!r}: pass a seed, which is an integer from 0, or None for the order of the manifest"
+            f"invalid {name} {seed!r}: pass a seed, which is an integer from 0, or None for 0; the protocol manifest "
+            "shows images in the order of the manifest"
         )
     return operator.index(seed)
 
@@ -127,6 +128,23 @@ def visiting_order(counts: Sequence[int], seed: int | None, number: int) -> NDAr
     digest = hashlib.blake2b(f"{seed} {number}".encode(), digest_size=16, person=b"stream").digest()
     generator = np.random.Philox(key=int.from_bytes(digest, "little"))
     return np.argsort(generator.random_raw(sum(counts)), kind="stable")
+
+
+def cut(sizes: Sequence[int], batch_size: int, drop_last: bool = False) -> NDArray[np.int64]:
+    """Return the first sample and the end of each batch, (batches, 2); no batch spans two of the sizes.
+
+    Args:
+        sizes: Numbers of samples that batches are cut from, one after another.
+        batch_size: Samples in a batch; the last one of each size may have fewer.
+        drop_last: Whether to leave out batches with fewer samples.
+    """
+    ends = np.cumsum(sizes, dtype=np.int64)
+    spans = zip(sizes, ends.tolist(), strict=True)
+    starts = [np.arange(end - size, end, batch_size, dtype=np.int64) for size, end in spans]
+    first = np.concatenate([np.zeros(0, np.int64), *starts])
+    stops = np.minimum(first + batch_size, np.repeat(ends, [len(each) for each in starts]))
+    full = np.stack([first, stops], axis=1)
+    return full[stops - first == batch_size] if drop_last else full
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
+from pipeline.datasets.base import DataSet
 from pipeline.errors import UserError
+from pipeline.loaders.orders import Order
+from pipeline.loaders.schedule import Labels, Schedule
 from pipeline.sources.base import UNLABELLED
 from pipeline.text import counted, shown
+from pipeline.transforms.family import Condition
+
+MAX_HELD = 2**17
+"""Maximum number of rows of a stream that a process holds."""
+
+ROBUSTBENCH = "robustbench-5000"
+"""Name of the 5,000 validation images of ImageNet that RobustBench uses."""
+
+_VALIDATION_IMAGE = re.compile(r"ILSVRC2012_val_0*(\d+)")
 
 
 class RowTable:
@@ -110,3 +128,112 @@ def check_samples(tables: Iterable[pa.Table], ids: frozenset[str] | None, unlabe
             f"{name} has {counted(without, 'image')} without labels, so no accuracy can be computed: pass "
             f"unlabelled=True to get {UNLABELLED} as their label"
         )
+
+
+def read_labels(data_set: DataSet, ids: frozenset[str] | None, unlabelled: bool) -> Labels:
+    """Return the labels of the samples of each condition. Raise UserError like :func:`check_samples`."""
+    found = defaultdict[Condition, list[NDArray[np.int32]]](list)
+
+    def kept() -> Iterator[pa.Table]:
+        for table in data_set.tables(("transform", "level", "label", "source_id"), filters(ids=ids)):
+            names = pc.dictionary_encode(table["transform"].cast(pa.string()).combine_chunks())
+            levels, labels = table["level"].to_numpy(), table["label"].to_numpy().astype(np.int32)
+            changes = (np.diff(names.indices) != 0) | (np.diff(levels) != 0)
+            for start, stop in pairwise([0, *(np.flatnonzero(changes) + 1), len(labels)]):
+                found[Condition(names[start].as_py(), int(levels[start]))].append(labels[start:stop])
+            yield table
+
+    check_samples(kept(), ids, unlabelled, data_set.name)
+    return {condition: np.concatenate(parts) for condition, parts in found.items()}
+
+
+def stream_rows(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | None, wanted: Order) -> Iterator[Row]:
+    """Yield the rows of samples of a stream.
+
+    Args:
+        data_set: The data set.
+        schedule: What the stream shows.
+        ids: Ids of the chosen source images. None for all.
+        wanted: Numbers of the samples in the stream, in ascending order.
+    """
+    ends = np.cumsum(schedule.sizes)
+    for entry, (step, size, end) in enumerate(zip(schedule.steps, schedule.sizes, ends, strict=True)):
+        low, high = np.searchsorted(wanted, [end - size, end])
+        for start in range(low, high, MAX_HELD):
+            places = schedule.order(entry)[wanted[start : min(start + MAX_HELD, high)] - (end - size)]
+            tables = (data_set.tables(manifests.COLUMNS, filters(*condition, ids)) for condition in step)
+            rows = rows_at(chain.from_iterable(tables), places)
+            yield from (rows[place] for place in range(len(places)))
+
+
+def write_order(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | None, batch_size: int, path: str) -> None:
+    """Write a Parquet file with a row for each sample of a stream, in order. Raise UserError if it cannot be written.
+
+    Args:
+        data_set: The data set.
+        schedule: What the stream shows.
+        ids: Ids of the chosen source images. None for all.
+        batch_size: Batch size.
+        path: The file, which is overwritten.
+    """
+    names = dict[Condition, pa.Array]()
+    for condition in schedule.shown:
+        tables = data_set.tables(("source_id",), filters(*condition, ids))
+        names[condition] = pa.concat_arrays(
+            chunk for table in tables for chunk in table["source_id"].cast(pa.string()).chunks
+        )
+    schema = pa.schema(
+        [
+            *((name, pa.int64()) for name in ("batch", "entry")),
+            *((name, pa.string()) for name in ("transform", "source_id")),
+            *((name, pa.int64()) for name in ("level", "label")),
+        ]
+    )
+    stops, first = schedule.batches(batch_size)[:, 1], 0
+    try:
+        with pq.ParquetWriter(path, schema) as writer:
+            for entry, which, index, labels in schedule.samples():
+                step = schedule.steps[entry]
+                starts = np.cumsum([0, *(len(names[condition]) for condition in step[:-1])])
+                listed = pa.concat_arrays([names[condition] for condition in step])
+                columns = {
+                    "batch": np.searchsorted(stops, np.arange(first, first + len(index)), side="right"),
+                    "entry": np.full(len(index), entry),
+                    "transform": np.array([condition.transform for condition in step], object)[which],
+                    "source_id": listed.take(pa.array(starts[which] + index)),
+                    "level": np.array([condition.level for condition in step])[which],
+                    "label": labels,
+                }
+                writer.write_table(pa.table(columns, schema))
+                first += len(index)
+    except OSError as error:
+        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from error
+
+
+def subset_ids(data_set: DataSet, subset: str | None) -> tuple[frozenset[str] | None, int]:
+    """Return the ids of the source images in a named subset, and the number of its images that are missing.
+
+    Raises:
+        UserError: There is no such subset, or the data set has none of its images.
+    """
+    if subset is None:
+        return None, 0
+    if subset != ROBUSTBENCH:
+        raise UserError(f"invalid subset {shown(repr(subset))}: use {ROBUSTBENCH}, or ids")
+    numbers, found = _robustbench(), dict[int, str]()
+    for table in data_set.tables(("source_id",), filters()):
+        for id_ in pc.unique(table["source_id"].cast(pa.string())).to_pylist():
+            if (match := _VALIDATION_IMAGE.search(id_)) and int(match[1]) in numbers:
+                found[int(match[1])] = id_
+    if not found:
+        raise UserError(
+            f"{data_set.name} has none of the images of {subset}: use a source of ImageNet's validation images, whose "
+            "names are ILSVRC2012_val_ and a number"
+        )
+    return frozenset(found.values()), len(numbers) - len(found)
+
+
+@cache
+def _robustbench() -> frozenset[int]:
+    with (files(__package__) / f"{ROBUSTBENCH}.npy").open("rb") as file:
+        return frozenset(np.load(file).tolist())

@@ -6,7 +6,7 @@ import hashlib
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ import torch
 from torch.utils.data import IterableDataset, default_collate, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-import manifests
 from corruptions.validation import is_integer
+from manifests import Row
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
-from pipeline.loaders.order import Share, Step, check_seed, parse_steps, visiting_order
-from pipeline.loaders.rows import RowTable, check_ids, check_samples, filters, rows_at
+from pipeline.loaders.order import Share, check_seed
+from pipeline.loaders.rows import check_ids, read_labels, stream_rows, subset_ids
+from pipeline.loaders.schedule import Schedule, schedule_of
 from pipeline.text import counted, printable
 
 _STREAM = "stream"
@@ -56,28 +57,33 @@ class Position:
 
 
 class Stream(IterableDataset[Any]):
-    """Samples of a finished data set as a ``torch.utils.data.IterableDataset``, one condition after another.
+    """Samples of a finished data set as a ``torch.utils.data.IterableDataset``, in the order of a protocol.
 
     With ``batch_size``, items are batches (images, labels) as tensors, else samples (image, label). A batch contains
-    samples of one entry of ``conditions``; the last batch of an entry may be smaller. Pass the stream to
-    ``DataLoader(stream, batch_size=None, num_workers=N)``: the stream makes the batches, so that they are the same, in
-    the same order, for any number of loader processes.
+    samples of one entry of the protocol, unless ``across`` is True; the last batch of an entry may be smaller. Pass the
+    stream to ``DataLoader(stream, batch_size=None, num_workers=N)``: the stream makes the batches, so that they are the
+    same, in the same order, for any number of loader processes.
 
     With several ranks, each rank reads every ``world_size``-th item, starting with item ``rank``; together they read
     each item once, so one rank may have an item less than another. Instances can be pickled. A process holds the
-    manifest rows of its samples of one entry of ``conditions``, about 0.6 KB per sample.
+    manifest rows of its samples of one entry, about 0.6 KB per sample.
 
     ``state_dict`` and ``load_state_dict`` resume a stream, also through torchdata's ``StatefulDataLoader``.
+    ``schedule`` has what the stream shows: its entries, parameters, ``digest`` and ``facts(batch_size)``.
 
     Args:
         data: Folder or URL of a data set, or what ``robustshards.open`` returns: built, indexed or rendered.
         conditions: Pairs (transform, level) in the order to visit them, for example ``[("fog", 5), ("snow", 5)]``.
             A pair may occur several times. A list of pairs as an entry is a mixture: all its samples in one random
-            order. The name alone suffices for a transform with a single level. Default: all, in published order.
+            order. The name alone suffices for a transform with a single level. Default: those of the protocol.
+        protocol: Name of the protocol; ``robustshards streams`` lists them. Default: ``"continual"``, one condition
+            after another, each in a random order.
         batch_size: Samples per item. Default: items are single samples.
-        shuffle: Seed, an integer from 0, of the random order of the samples within each entry of ``conditions``. Each
-            entry has an order of its own. Default: the order of the manifest, **which is sorted by class** for sources
-            with class folders; the conditions of a mixture then take turns.
+        shuffle: Seed of the orders, an integer from 0. Each entry has an order of its own. Default: 0. For the order of
+            the manifest, **which is sorted by class** for most sources, use the protocol ``"manifest"``.
+        drop_last: Whether to leave out batches with fewer than ``batch_size`` samples.
+        subset: Name of a subset of source images: ``"robustbench-5000"``. Images that the data set lacks are left out;
+            ``missing`` is their number. Default: all.
         ids: Ids of source images (column ``source_id`` of the manifest); only their samples are used. Default: all.
         input_transform: Function applied to each image, as for ``Images``.
         as_: Form of the images, as for ``Images``. In batches, tensors and arrays become tensors.
@@ -87,6 +93,9 @@ class Stream(IterableDataset[Any]):
         rank: Number of this process among those that share the stream, from 0. Default: that of
             ``torch.distributed`` where it is initialised, else 0.
         world_size: Number of processes that share the stream. Default: like ``rank``, else 1.
+        equal_ranks: Whether all ranks read equally many items; up to ``world_size - 1`` items at the end are left out.
+        **parameters: Parameters of the protocol, for example ``severity=5, order=5, gamma=0.1``, and ``across``:
+            whether batches may span two entries. Default: the published ones.
 
     Raises:
         UserError: If an argument is invalid, or the data set is not finished or has no such samples. Reading a damaged
@@ -98,8 +107,11 @@ class Stream(IterableDataset[Any]):
         data: Data,
         conditions: Sequence[Any] | None = None,
         *,
+        protocol: str | None = None,
         batch_size: int | None = None,
         shuffle: int | None = None,
+        drop_last: bool = False,
+        subset: str | None = None,
         ids: Iterable[str] | None = None,
         input_transform: InputTransform | None = None,
         as_: Form | None = None,
@@ -107,24 +119,28 @@ class Stream(IterableDataset[Any]):
         unlabelled: bool = False,
         rank: int | None = None,
         world_size: int | None = None,
+        equal_ranks: bool = False,
+        **parameters: Any,
     ) -> None:
         data_set = open_data(data)
         self._items = Items(data_set, as_, input_transform, columns)
         self._batch_size = _check_batch_size(batch_size, self._items)
-        self._seed = check_seed(shuffle)
-        self._ids = check_ids(ids)
+        seed = check_seed(shuffle, "shuffle")
+        if ids is not None and subset is not None:
+            raise UserError("invalid subset and ids: pass one of them")
+        named, self.missing = subset_ids(data_set, subset)
+        self._ids = check_ids(ids) if named is None else named
         self._ranks = _check_ranks(rank, world_size)
-        columns_to_check = ("label",) if self._ids is None else ("label", "source_id")
-        tables = data_set.tables(columns_to_check, filters(ids=self._ids))
-        check_samples(tables, self._ids, unlabelled, data_set.name)
-        self._counts = data_set.counts(filters(ids=self._ids))
-        self._steps = parse_steps(conditions, self._counts, data_set.name)
+        self._equal_ranks = bool(equal_ranks)
+        labels = read_labels(data_set, self._ids, unlabelled)
+        self.schedule: Schedule = schedule_of(labels, protocol, parameters, seed, data_set.name, conditions)
+        self._batches = self.schedule.batches(self._batch_size or 1, bool(drop_last))
         self._name = data_set.name
         self._next = self._latest = Position()
 
     def __len__(self) -> int:
         """Return the number of items that this rank reads."""
-        return self._share().length(sum(map(self._units, self._steps)))
+        return self._share().length(self._units())
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the items of this rank, or in a loader process its share of them."""
@@ -134,9 +150,9 @@ class Stream(IterableDataset[Any]):
     def __repr__(self) -> str:
         """Return the data set and the numbers of items and steps."""
         size = "samples" if self._batch_size is None else f"batches of {self._batch_size}"
-        shuffled = "" if self._seed is None else f", shuffle={self._seed}"
-        steps = counted(len(self._steps), "step")
-        return f"<Stream of {printable(self._name)!r}: {len(self):,} {size} in {steps}{shuffled}>"
+        protocol, entries = self.schedule.protocol.name, counted(len(self.schedule.steps), "entry", "entries")
+        order = f"protocol {protocol}, shuffle={self.schedule.seed}"
+        return f"<Stream of {printable(self._name)!r}: {len(self):,} {size} in {entries}, {order}>"
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned loader process does not know torch.distributed.
@@ -167,36 +183,26 @@ class Stream(IterableDataset[Any]):
         """
         if not isinstance(state_dict, Mapping) or state_dict.get(_STREAM) != self._digest():
             raise UserError(
-                "the state belongs to another stream: resume with the same data, conditions, batch_size, shuffle, ids, "
-                "rank and world_size"
+                "the state belongs to another stream: resume with the same data, conditions, protocol and "
+                "parameters, batch_size, shuffle, ids, rank and world_size"
             )
         self.seek(state_dict["reached"])
         if get_worker_info() is not None:  # the processes share what follows the origin
             self._next = self._latest = Position(state_dict["origin"], state_dict["reached"])
 
     def _read(self, share: Share, reached: int) -> Iterator[Any]:
-        first = 0
-        for number, step in enumerate(self._steps):
-            stop = first + self._units(step)
-            if units := share.units(first, stop, reached):
-                yield from self._read_step(number, units, first, share)
-            first = stop
-
-    def _read_step(self, number: int, units: range, first: int, share: Share) -> Iterator[Any]:
-        """Yield the items of some units of a step, whose first unit is ``first``."""
-        step, size = self._steps[number], self._batch_size or 1
-        order = visiting_order([self._counts[condition] for condition in step], self._seed, number)
-        parts = [order[(unit - first) * size : (unit - first + 1) * size] for unit in units]
-        rows = rows_at(chain.from_iterable(map(self._tables, step)), np.concatenate(parts))
-        start = 0
-        for unit, part in zip(units, parts, strict=True):
-            item = self._item(rows, range(start, start + len(part)))
-            start += len(part)
+        """Yield the items of a share, after the first ``reached`` ones of the rank."""
+        units = share.units(0, self._units(), reached)
+        spans = self._batches[list(units)]
+        wanted = np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans)])
+        rows = stream_rows(self._items.data_set, self.schedule, self._ids, wanted)
+        for unit, (start, stop) in zip(units, spans, strict=True):
+            item = self._item(list(islice(rows, stop - start)))
             self._latest = Position(share.origin, share.position_after(unit))
             yield item
 
-    def _item(self, rows: RowTable, positions: range) -> Any:
-        samples = [self._items.of(rows[position]) for position in positions]
+    def _item(self, rows: Sequence[Row]) -> Any:
+        samples = [self._items.of(row) for row in rows]
         if self._batch_size is None:
             return samples[0]
         try:
@@ -208,13 +214,10 @@ class Stream(IterableDataset[Any]):
                 "input_transform that resizes and crops them, or omit batch_size"
             ) from error
 
-    def _tables(self, condition: tuple[str, int]) -> Iterator[Any]:
-        return self._items.data_set.tables(manifests.COLUMNS, filters(*condition, self._ids))
-
-    def _units(self, step: Step) -> int:
-        """Return the number of items of a step."""
-        samples = sum(self._counts[condition] for condition in step)
-        return -(-samples // (self._batch_size or 1))
+    def _units(self) -> int:
+        """Return the number of items of all ranks."""
+        units = len(self._batches)
+        return units - units % self._current_ranks()[1] if self._equal_ranks else units
 
     def _current_ranks(self) -> tuple[int, int]:
         if self._ranks is not None:
@@ -231,9 +234,9 @@ class Stream(IterableDataset[Any]):
 
     def _digest(self) -> str:
         """Return a digest of what decides the items of this rank, apart from the content of the data set."""
-        counts = [[self._counts[condition] for condition in step] for step in self._steps]
         ids = None if self._ids is None else sorted(self._ids)
-        facts = (self._name, self._steps, counts, self._batch_size, self._seed, ids, self._current_ranks())
+        batches = (self._batch_size, self._batches.tobytes(), self._units())
+        facts = (self._name, self.schedule.digest, batches, ids, self._current_ranks())
         return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from tests.clients.environment import clients, run_client
@@ -21,7 +24,7 @@ __all__ = ["clients"]
 
 EXAMPLES = ROOT / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
-MAX_LINES = 40
+MAX_LINES = 100
 
 WITH_TIMM = """
 import runpy, timm
@@ -85,6 +88,81 @@ def test_read_shards_reads_the_same_number_with_both_packages(folder: Path) -> N
 def test_build_on_ray_builds_on_the_cluster(small_source: Path, ray_address: str, tmp_path: Path) -> None:
     options = ("--address", ray_address, "--source", small_source, "--only", "contrast", "--workers", 1)
     assert "built 5 shards, 0 existed before, 0 samples failed" in run("build_on_ray.py", tmp_path, *options)
+
+
+def test_tent_reports_three_methods_over_time(folder: Path) -> None:
+    (folder / "nets.py").write_text(NETWORK)
+    options = ("--model", "nets:network", "--protocol", "temporal", "--batch-size", 2)
+    printed = run("tent.py", folder, *options)
+    assert [line.partition(":")[0] for line in printed.splitlines()[:3]] == ["none", "BN", "Tent"]
+    rows = json.loads((folder / "tent" / "report.json").read_text())["results"]
+    assert [each["model"] for each in rows if each["family"] == "streams"] == ["none", "BN", "Tent"]
+
+
+def test_tta_loader_is_called_as_its_code_base_does(built_once: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    module = importlib.import_module("tta_loader")
+    seen: dict[str, list[tuple[list[int], list[str]]]] = {}
+    for setting in ("continual", "mixed_domains", "correlated"):
+        loader = module.get_test_loader(
+            setting=setting,
+            adaptation="tent",
+            dataset_name="imagenet_c",
+            preprocess=to_tensor,
+            data_root_dir=str(built_once),
+            domain_name="contrast",
+            domain_names_all=["contrast", "gaussian_noise"],
+            severity=3,
+            num_examples=4 if setting == "continual" else -1,
+            rng_seed=1,
+            use_clip=False,
+            n_views=2 if setting == "correlated" else 1,
+            delta_dirichlet=0.0,
+            batch_size=4,
+            shuffle=False,
+            workers=0,
+        )
+        assert loader.dataset.transform is to_tensor
+        batches = list(loader)
+        images = batches[0][0]
+        assert [len(views) for views in images] == [4, 4] if setting == "correlated" else images.shape[1:] == (3, 8, 8)
+        seen[setting] = [(data[1].tolist(), data[2]) for data in batches]
+    assert [len(labels) for labels, _ in seen["continual"]] == [4]
+    assert {name for _, names in seen["mixed_domains"] for name in names} == {"contrast", "gaussian_noise"}
+    labels = [label for batch, _ in seen["correlated"] for label in batch]
+    assert labels == sorted(labels)
+    assert len(labels) == 6
+
+
+def test_robustbench_loader_returns_a_random_subset(built_once: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    load = importlib.import_module("robustbench_loader").load_corrupted
+    corruptions = ["contrast", "gaussian_noise"]
+    for shuffle, prepr in ((False, None), (True, to_tensor)):
+        images, labels = load(
+            n_examples=7, severity=3, data_dir=str(built_once), shuffle=shuffle, corruptions=corruptions, prepr=prepr
+        )
+        assert (len(images), len(labels), images.dtype) == (7, 7, torch.float32)
+        assert 0 <= images.min() < images.max() <= 1
+    with pytest.raises(ValueError, match="n_examples 13 needs 7 images of each corruption: there are 6"):
+        load(13, 3, str(built_once), False, corruptions)
+
+
+def to_tensor(image: Image.Image) -> torch.Tensor:
+    """Return a small image as a tensor, as preprocessing of torchvision does."""
+    return torch.from_numpy(np.array(image.resize((8, 8)))).permute(2, 0, 1) / 255
+
+
+NETWORK = """
+import torch
+
+
+def network():
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 8, 7, stride=4), torch.nn.BatchNorm2d(8), torch.nn.AdaptiveAvgPool2d(1)]
+    return torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(8, 1000))
+"""
+"""A module of the user, with a network of 1,000 classes."""
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

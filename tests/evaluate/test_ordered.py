@@ -1,4 +1,4 @@
-"""Tests of ordered evaluations: models that adapt at test time see each image once, in the order of the data set."""
+"""Tests of evaluations in the order of a protocol, for models that adapt at test time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from pipeline.evaluate.models.factories import adaptation_digest
 from pipeline.evaluate.models.libraries import from_module
 from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.request import EvaluationRequest
+from pipeline.evaluate.report.report import make_report
 from pipeline.evaluate.results.folder import read_table
 from pipeline.storage import open_store
+from robustshards.torch import Stream
 from tests.conftest import ROOT, Run
 from tests.factories import small_models
 from tests.factories.evaluator import Silent, content, outcome
 from tests.factories.models import Small, write_onnx_static
 
+ROUNDED = ["label_probability", "confidence", "squared_probability"]
 ADAPTING = "tests.factories.small_models:adapting"
-MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+MEAN, STD = (torch.tensor(each).view(3, 1, 1) for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
 
 
 class Interrupting(Silent):
@@ -50,16 +53,13 @@ def column(out: Path, name: str) -> np.ndarray:
     return pq.ParquetFile(out / "predictions.parquet").read()[name].to_numpy()
 
 
-def adapted(data: Path, batch: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return class and confidence of each image, by a loop over the shards with a new model."""
+def adapted(
+    data: Path | rs.DataSet, batch: int, protocol: str = "continual", seed: int = 0, **parameters: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return class and confidence of each image, by a loop over a stream with a new model."""
     model, logits = small_models.adapting(), []
-    shards: dict[str, list[np.ndarray]] = {}
-    for sample in rs.open(data).samples():
-        shards.setdefault(sample.row.shard, []).append((sample.pixels() / 255 - MEAN) / STD)
-    for images in shards.values():
-        for start in range(0, len(images), batch):
-            values = torch.from_numpy(np.stack(images[start : start + batch])).permute(0, 3, 1, 2).float()
-            logits.append(model(values.contiguous()).detach())
+    for images, _ in Stream(data, protocol=protocol, batch_size=batch, shuffle=seed, as_="float", **parameters):
+        logits.append(model(((images - MEAN) / STD).contiguous()).detach())
     probabilities = torch.cat(logits).softmax(dim=1)
     return probabilities.argmax(dim=1).numpy(), probabilities.amax(dim=1).numpy()
 
@@ -72,7 +72,7 @@ def finished(built_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-@pytest.mark.parametrize("options", [{}, {"loaders": 1, "channels_last": True, "executor": "local"}])
+@pytest.mark.parametrize("options", [{}, {"loaders": 2, "channels_last": True, "executor": "local"}])
 def test_predictions_equal_those_of_a_loop_over_the_images(
     options: dict[str, Any], built_once: Path, tmp_path: Path
 ) -> None:
@@ -115,7 +115,71 @@ def test_stateless_model_predicts_the_same_in_order(built_once: Path, tmp_path: 
     for name, ordered in (("plain", False), ("ordered", True)):
         outcome(built_once, tmp_path / name, batch_size=2, ordered=ordered)
     plain, ordered = (pq.ParquetFile(tmp_path / name / "predictions.parquet").read() for name in ("plain", "ordered"))
-    assert plain.equals(ordered)
+    listed, exact = ordered.sort_by("listed"), [name for name in plain.column_names if name not in ROUNDED]
+    assert listed.select(exact).equals(plain.select(exact))
+    for name in ROUNDED:
+        np.testing.assert_allclose(listed[name], plain[name], atol=1e-6)
+    rows = [list(make_report([str(tmp_path / name)], resamples=10).rows()) for name in ("plain", "ordered")]
+    name = "mean corruption error (unnormalised)"
+    mces = [next(row["value"] for row in each if row["metric"] == name) for each in rows]
+    assert mces[0] == pytest.approx(mces[1], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "parameters"),
+    [
+        ("mixed", {"severity": 3}),
+        ("temporal", {"slots": 2}),
+        ("label-shift", {"total": 6, "ratio": 2, "reset": "start"}),
+        ("markov", {"max_state_samples": 9}),
+    ],
+)
+def test_protocols_predict_as_a_loop_over_the_stream(
+    protocol: str, parameters: dict[str, Any], built_once: Path, rendered: rs.DataSet
+) -> None:
+    _, expected = adapted(built_once, 4, protocol, 3, **parameters)
+    for data in (built_once, rendered):
+        found = rs.evaluate(ADAPTING, data, protocol=protocol, seed=3, batch_size=4, **parameters)
+        np.testing.assert_allclose(found.predictions["confidence"], expected, atol=2e-4)
+    stream = found.table.stream
+    assert stream is not None
+    assert (stream.protocol, stream.seed) == (protocol, 3)
+    assert stream.parameters.items() >= parameters.items()
+    assert stream.order_sha256 == Stream(built_once, protocol=protocol, shuffle=3, **parameters).schedule.digest
+
+
+class Counting(torch.nn.Module):
+    """A model whose logits are the number of batches since it was made or reset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.batches = torch.nn.Parameter(torch.zeros(1)), 0
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.batches += 1
+        return torch.eye(7)[[self.batches % 7] * len(images)]
+
+
+class Resetting(Counting):
+    """The same with a method that resets it."""
+
+    def reset(self) -> None:
+        self.batches = 0
+
+
+@pytest.mark.parametrize("model", [Resetting, Counting, Resetting()])
+def test_models_are_reset_before_each_condition(model: Any, built_once: Path) -> None:
+    found = rs.evaluate(model, built_once, protocol="single", batch_size=4)
+    assert found.predictions["top1"].to_pylist() == [1, 1, 1, 1, 2, 2] * 4
+    kept = rs.evaluate(model, built_once, protocol="single", batch_size=4, reset="start", severity=3)
+    assert kept.predictions["top1"].to_pylist() == [1, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4]
+
+
+def test_models_that_cannot_be_reset_are_refused(built_once: Path) -> None:
+    with pytest.raises(UserError, match=r"protocol single resets .*Counting has no method reset\(\): add one, pass a"):
+        rs.evaluate(Counting(), built_once, protocol="single")
+    with pytest.raises(UserError, match="gamma has no effect without a protocol"):
+        rs.evaluate(Counting(), built_once, gamma=1)
 
 
 def test_interrupted_evaluation_starts_again_from_the_first_image(
@@ -124,7 +188,7 @@ def test_interrupted_evaluation_starts_again_from_the_first_image(
     with pytest.raises(KeyboardInterrupt):
         evaluate(request(built_once, tmp_path / "r"), Interrupting(after=12))
     parts = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "r/parts").iterdir()}
-    assert 0 < len(parts) < 8
+    assert 0 < len(parts) < 4
     watcher = Interrupting(after=1000)
     result = evaluate(request(built_once, tmp_path / "r"), watcher)
     assert any(f"removing {len(parts)} parts" in message for message in watcher.messages)
@@ -135,7 +199,7 @@ def test_interrupted_evaluation_starts_again_from_the_first_image(
 
 def test_finished_evaluation_is_kept(built_once: Path, finished: Path) -> None:
     result = evaluate(request(built_once, finished), Silent())
-    assert (result.complete, result.chunks_before, result.done.frames) == (True, 8, 0)
+    assert (result.complete, result.chunks_before, result.done.frames) == (True, 4, 0)
 
 
 def test_evaluation_ends_at_a_shard_that_cannot_be_read(built: Path, finished: Path, tmp_path: Path) -> None:
@@ -145,10 +209,10 @@ def test_evaluation_ends_at_a_shard_that_cannot_be_read(built: Path, finished: P
     result = evaluate(request(built, tmp_path / "r"), Silent())
     assert not result.complete
     assert len(result.done.broken) == 1
-    assert result.done.chunks < 8
+    assert result.done.chunks < 4
     assert "starts again from the first image" in "\n".join(result.summary("r"))
     shard.write_bytes(intact)
-    assert evaluate(request(built, tmp_path / "r"), Silent()).done.chunks == 8
+    assert evaluate(request(built, tmp_path / "r"), Silent()).done.chunks == 4
     assert column(tmp_path / "r", "confidence").tolist() == column(finished, "confidence").tolist()
 
 
@@ -156,7 +220,6 @@ def test_evaluation_ends_at_a_shard_that_cannot_be_read(built: Path, finished: P
     ("options", "message"),
     [
         ({"workers": 2}, "--workers 2 cannot be combined with --ordered"),
-        ({"loaders": 2}, "--loaders 2 cannot be combined with --ordered"),
         ({"address": "127.0.0.1:6379"}, "--address 127.0.0.1:6379 cannot be combined with --ordered"),
         ({"executor": "ray"}, "--executor ray cannot be combined with --ordered"),
     ],
@@ -174,21 +237,21 @@ def test_model_of_fixed_batches_is_refused(built_once: Path, tmp_path: Path) -> 
 
 
 def test_settings_record_the_order_only_where_it_was_kept(built_once: Path, finished: Path, tmp_path: Path) -> None:
-    assert "ordered = true" in (finished / "evaluation.toml").read_text()
+    assert read_table(open_store(str(finished))).stream.entries == (6, 6, 6, 6)  # type: ignore[union-attr]
     outcome(built_once, tmp_path / "r", batch_size=4)
-    assert "ordered" not in (tmp_path / "r/evaluation.toml").read_text()
-    with pytest.raises(UserError, match=r"run\.ordered is none, but True was requested"):
+    assert "stream" not in (tmp_path / "r/evaluation.toml").read_text()
+    with pytest.raises(UserError, match=r"stream\.protocol is none, but continual was requested"):
         outcome(built_once, tmp_path / "r", batch_size=4, ordered=True)
 
 
 def test_command_evaluates_in_order_in_batches_of_64(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     out = tmp_path / "r"
-    done = robustshards("evaluate", built_once, "--model", ADAPTING, "--out", out, "--ordered", cwd=ROOT)
+    options = ("--protocol", "temporal", "--parameters", "gamma=0.2,slots=3", "--seed", 5)
+    done = robustshards("evaluate", built_once, "--model", ADAPTING, "--out", out, *options, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "ordered: evaluated in the order of the data set" in done.stdout
-    run = read_table(open_store(str(out))).run
-    assert (run.batch, run.ordered) == (64, True)
-    _, confidences = adapted(built_once, batch=64)
+    assert "ordered: protocol temporal (severity all, order 5, reset start, across True, gamma 0.2" in done.stdout
+    assert read_table(open_store(str(out))).run.batch == 64
+    _, confidences = adapted(built_once, 64, "temporal", 5, gamma=0.2, slots=3)
     np.testing.assert_allclose(column(out, "confidence"), confidences, atol=2e-4)
 
 
@@ -213,3 +276,29 @@ def test_identity_covers_mode_gradients_and_optimizer() -> None:
 def test_only_a_model_that_adapts_keeps_its_mode() -> None:
     assert not from_module(small_models.Adapting()).module.inner.training  # type: ignore[union-attr]
     assert from_module(small_models.Adapting(), adapts=True).module.inner.training  # type: ignore[union-attr]
+
+
+def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once: Path, tmp_path: Path) -> None:
+    visited = {"protocol": "recurring", "visits": 3, "order": "canonical", "severity": 3, "batch_size": 4}
+    evaluations = [rs.evaluate(Resetting(), built_once, tmp_path / str(seed), seed=seed, **visited) for seed in (0, 1)]
+    data = make_report([str(tmp_path / str(seed)) for seed in (0, 1)], resamples=10)
+    wrong = evaluations[0].predictions["top1"].to_numpy() != evaluations[0].predictions["label"].to_numpy()
+    noise = np.array([name == "gaussian_noise" for name in evaluations[0].predictions["transform"].to_pylist()])
+    found = {
+        (row["metric"], row["transform"], row["level"]): row["value"]
+        for row in data.rows()
+        if row["data_set"].endswith("seed 0")
+    }
+    assert {each.report.key for each in data.results} == {"streams"}  # images are repeated: no mCE
+    assert (
+        found["error over all samples", "", None] == wrong.mean() == evaluations[0].figures()["error over all samples"]
+    )
+    assert found["error in the stream", "gaussian_noise", 3] == wrong[noise].mean()
+    assert [found["error by visit", "", visit] for visit in (1, 2, 3)] == wrong.reshape(3, 12).mean(axis=1).tolist()
+    assert found["error of the last visit", "", None] == wrong[24:].mean()
+    assert [found["error over time", "", end] for end in range(4, 37, 4)] == wrong.reshape(9, 4).mean(axis=1).tolist()
+    facts = Stream(built_once, protocol="recurring", visits=3, order="canonical", severity=3).schedule.facts(4)
+    assert found["mean run of equal labels", "", None] == pytest.approx(facts["mean run of equal labels"])
+    assert found["labels in a batch", "", None] == pytest.approx(facts["labels in a batch"])
+    (table,) = (table for chapter in data.document().chapters for table in chapter.tables if "several" in table.title)
+    assert table.rows[0][:4] == ["Resetting", "imagenet-c", "recurring", "2"]

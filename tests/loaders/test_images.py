@@ -35,6 +35,11 @@ def test_images_equal_the_samples_in_manifest_order(built_once: Path, condition:
     assert_equals_samples(Images(built_once, *condition), rs.open(built_once), *condition)
 
 
+def test_labels_are_those_of_the_images(built_once: Path) -> None:
+    images = Images(built_once, "contrast", 1)
+    assert images.labels.tolist() == [images[index][1] for index in range(len(images))] == [0, 0, 0, 1, 1, 1]
+
+
 def test_rendered_data_sets_are_read(rendered: rs.DataSet, built_once: Path) -> None:
     cv2.setNumThreads(3)
     images = Images(replace(rendered), "gaussian_noise")

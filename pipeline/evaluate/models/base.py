@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -52,6 +52,7 @@ class Model:
         software: Mapping from library to version, for the libraries that its outputs depend on.
         adapts: Whether it may change when it is called. Its mode is then that of the user's code, and it may compute
             gradients.
+        again: Returns a new one, if it is made by a function.
     """
 
     spec: str
@@ -62,6 +63,12 @@ class Model:
     code: str = ""
     software: Mapping[str, str] = field(default_factory=library_versions)
     adapts: bool = False
+    again: Callable[[], Model] | None = None
+
+    @property
+    def resets(self) -> bool:
+        """Whether it adapts and has a method ``reset``."""
+        return self.adapts and callable(getattr(getattr(self.module, "inner", None), "reset", None))
 
     def for_trial(self) -> Model:
         """Return a model to call with other images than those of the evaluation: a copy of one that adapts.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -47,19 +48,22 @@ def from_factory(request: ModelRequest) -> Model:
     network = call_factory(spec, request.name, request.folder)
     if not isinstance(network, torch.nn.Module):
         raise UserError(f"{spec} returns {type(network).__name__}: return a torch.nn.Module")
-    return _model(request, network, _input_from_attributes(spec, network), [request.name.partition(":")[0]])
+    model = _model(request, network, _input_from_attributes(spec, network), [request.name.partition(":")[0]])
+    return replace(model, again=lambda: from_factory(request))
 
 
-def from_module(module: torch.nn.Module, adapts: bool = False) -> Model:
+def from_module(module: torch.nn.Module | Callable[[], torch.nn.Module], adapts: bool = False) -> Model:
     """Return a copy of a module as a model, named after its class.
 
     Args:
-        module: The module, which is not modified.
+        module: The module, which is not modified; or, for a model that adapts, a function that returns a new one.
         adapts: Whether it may change when it is called, so that its mode must be kept.
 
     Raises:
         UserError: It is not a module, or cannot be copied.
     """
+    if adapts and callable(module) and not isinstance(module, torch.nn.Module):
+        return replace(from_module(module(), adapts), again=lambda: from_module(module(), adapts))
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"the model is of type {type(module).__name__}: give the name of a model, or a torch.nn.Module")
     spec = f"{type(module).__module__}.{type(module).__qualname__}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext, redirect_stdout
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,17 +37,19 @@ class Classifier:
             module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._weight_dtypes = {weights.dtype for weights in module.parameters() if weights.is_floating_point()}
         self._module = torch.compile(module) if run.compile else module
-        pads = not run.ordered and (self.device.type != "cpu" or run.compile or model.batch is not None)
+        self._own: Any = getattr(model.module, "inner", None)
+        self._ordered = table.stream is not None
+        pads = not self._ordered and (self.device.type != "cpu" or run.compile or model.batch is not None)
         self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device, pads)
         self._type = PRECISIONS[run.precision]
-        self._gradients = torch.enable_grad if run.ordered else torch.inference_mode
+        self._gradients = torch.enable_grad if self._ordered else torch.inference_mode
         self._groups = Groups(table.task, self.device) if table.task and table.task.groups else None
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits of a batch, float32 of shape (N, classes), on the device.
 
-        Batches of a GPU, and of a model that accepts one shape, are padded to the full batch size. In an ordered
-        evaluation, the model may adapt to its images: it gets a copy without padding, and may use gradients.
+        Batches of a GPU, and of a model that accepts one shape, are padded to the full batch size. In a stream, the
+        model may adapt to its images: it gets a copy without padding, and may use gradients.
 
         Args:
             images: RGB images, uint8 of shape (N, H, W, 3), with N at most the batch size.
@@ -56,7 +59,7 @@ class Classifier:
         """
         count, size = len(images), self._table.input.size
         values = self._normalise(images.to(self.device, non_blocking=True))
-        if self._table.run.ordered:
+        if self._ordered:
             values = values.clone()
         if size and values.shape[2:] != (size, size):
             values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
@@ -79,12 +82,21 @@ class Classifier:
 
     def _advice(self, error: BaseException) -> str:
         """Return advice for a model that fails."""
-        if _NO_GRADIENTS in str(error) and not self._table.run.ordered:
+        if _NO_GRADIENTS in str(error) and not self._ordered:
             return "gradients are disabled; a model that adapts at test time needs --ordered (in Python ordered=True)"
         other = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in self._weight_dtypes - {torch.float32}))
         if other:
             return f"its weights are {other} but images are float32: call .float() in the factory, and use --precision"
         return "try --input-size N to resize the images, or --batch-size N"
+
+    def reset(self) -> None:
+        """Call the model's own method ``reset``. Raise UserError if it raises any exception."""
+        try:
+            with redirect_stdout(sys.stderr):
+                self._own.reset()
+        except Exception as error:  # the user's code can raise any exception
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            raise UserError(f"reset() of the model {self._table.model.spec} fails: {reason}") from error
 
     def start(self, batch: FrameBatch) -> tuple[torch.Tensor, ...]:
         """Start computing a batch and return its outputs. Raise UserError if the model lacks the class of a label."""

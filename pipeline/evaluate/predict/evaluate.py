@@ -24,6 +24,7 @@ from pipeline.evaluate.predict.preparation import EvaluatedImages, images_of
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult, described_labels
 from pipeline.evaluate.predict.settings import check_labelled, preparation, settings
+from pipeline.evaluate.predict.stream import StreamOrder
 from pipeline.evaluate.report.families import report_on
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
@@ -34,14 +35,17 @@ from pipeline.evaluate.results.folder import (
     FACT_PIXELS_CHECKED,
     PREDICTIONS_FILE,
     EvaluationTable,
+    StreamTable,
     is_finished,
     read_table,
 )
-from pipeline.evaluate.results.predictions import SCHEMA, has_all_columns
+from pipeline.evaluate.results.predictions import SCHEMA, STREAM_SCHEMA, has_all_columns
 from pipeline.execution.base import Pool
 from pipeline.execution.pools import Crew, Executor, InProcessPool, parse_executor
 from pipeline.execution.resumable import ImageJob, ImageWatcher, count_frames, run_resumable
 from pipeline.execution.work import Tally
+from pipeline.loaders.rows import read_labels, subset_ids
+from pipeline.loaders.schedule import Schedule, schedule_of
 from pipeline.software import cpu_count
 from pipeline.storage import Store, is_url, open_store, trusted_locations
 from pipeline.text import counted
@@ -121,14 +125,21 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
         watcher: EvaluationWatcher,
         loaded: Model | None,
     ) -> None:
-        super().__init__(open_store(request.out), watcher, images.chunks)
         self._request, self._images, self._model, self._loaded = request, images, model, loaded
+        self._schedule, self._ids, self._missing_images = None, None, 0
+        if request.ordered:
+            self._schedule, self._ids, self._missing_images = _schedule(request, images, model)
+        super().__init__(open_store(request.out), watcher, images.chunks)
 
     def claim(self) -> None:
         """Determine the settings, and check that the output folder is empty or contains the same evaluation."""
         request, images = self._request, self._images
         earlier = earlier_settings(self.store)
-        self._table = table = settings(request, images, self._model, earlier)
+        self._table = table = settings(request, images, self._model, earlier, self._stream_table())
+        self._order = None
+        if self._schedule:
+            self._order = StreamOrder(self._schedule, self._ids, self._schedule.batches(table.run.batch))
+            self.parts = self._order.chunks()
         claim_folder(self.store, table, earlier)
         self.result = EvaluationResult(
             table,
@@ -139,10 +150,24 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
             unprepared=images.unprepared,
         )
 
+    def _stream_table(self) -> StreamTable | None:
+        """Return what is recorded of a stream."""
+        if not (schedule := self._schedule):
+            return None
+        return StreamTable(
+            protocol=schedule.protocol.name,
+            seed=schedule.seed,
+            parameters={name: value for name, value in schedule.parameters.items() if value is not None},
+            order_sha256=schedule.digest,
+            entries=tuple(schedule.sizes),
+            subset=self._request.subset,
+            missing=self._missing_images if self._request.subset else None,
+        )
+
     def find_missing(self) -> bool:
         """Find the chunks without predictions, and report the number of their frames to the watcher."""
         self.missing = [] if self._is_of_earlier_version() else self.without_part()
-        if self.missing and self._table.run.ordered:
+        if self.missing and self._order:
             self._start_again()
         self.result.chunks_before = len(self.parts) - len(self.missing)
         self.store.publish_bytes("".join(f"{chunk.name}\n" for chunk in self.parts).encode(), CHUNKS_FILE)
@@ -164,6 +189,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
                 _loaders(request, table, workers),
                 current_folder(),
                 request.trust_model,
+                self._order,
             ),
             worker=Predictor,
             outputs=count_frames(self.missing),
@@ -198,7 +224,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
 
     def kept(self, done: PredictionCounts) -> str:
         """Return how many parts of the predictions are kept; those of an ordered evaluation are not used again."""
-        if self._table.run.ordered:
+        if self._order:
             return f"0 of {counted(len(self.parts), 'part')} are kept"
         return super().kept(done)
 
@@ -233,22 +259,48 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
 
 
 def _check_processes(request: EvaluationRequest) -> None:
-    """Raise UserError if the number of workers or loaders is out of range, or too large for an ordered evaluation."""
+    """Raise UserError if the number of workers or loaders is out of range, or of workers too large for a stream."""
     limit = MAX_CLUSTER_PROCESSES if request.address else max(cpu_count(), MAX_LOCAL_PROCESSES)
     for option, count in (("--workers", request.workers), ("--loaders", request.loaders or 0)):
         if not 0 <= count <= limit:
             raise UserError(f"invalid {option} {count}: use 0 to {limit}")
     several = {
         f"--workers {request.workers}": request.workers > 1,
-        f"--loaders {request.loaders}": (request.loaders or 0) > 1,
         f"--address {request.address}": request.address is not None,
         f"--executor {Executor.RAY}": request.executor == Executor.RAY,
     }
     for option in (option for option, given in several.items() if given and request.ordered):
         raise UserError(
-            f"{option} cannot be combined with --ordered, which reads and evaluates the images one after another: "
+            f"{option} cannot be combined with --ordered and --protocol, because one model sees the whole stream: "
             f"remove {option}"
         )
+
+
+def _schedule(
+    request: EvaluationRequest, images: EvaluatedImages, model: Model
+) -> tuple[Schedule, frozenset[str] | None, int]:
+    """Return what a stream shows, the ids of its images (None for all), and the number of missing ones of a subset."""
+    data_set = images.data_set
+    if data_set.family.sequences:
+        raise UserError(
+            f"{data_set.name} contains sequences, which protocols are not for: omit --ordered and --protocol"
+        )
+    if images.unprepared:
+        raise UserError(
+            f"{counted(images.unprepared, 'image')} of {data_set.name} smaller than a crop: resize before the crop, "
+            "since a stream needs all images"
+        )
+    ids, missing = subset_ids(data_set, request.subset)
+    parameters = dict(request.parameters or {})
+    conditions = parameters.pop("conditions", None)
+    labels = read_labels(data_set, ids, unlabelled=True)
+    schedule = schedule_of(labels, request.protocol, parameters, request.seed, data_set.name, conditions)
+    if schedule.protocol.reset == "condition" and model.adapts and not model.resets and not model.again:
+        raise UserError(
+            f"the protocol {schedule.protocol.name} resets the model before each condition, but {request.model} has no "
+            "method reset(): add one, pass a function that returns a new model, or use the parameter reset='start'"
+        )
+    return schedule, ids, missing
 
 
 def _check_output(output: str, data_set: DataSet) -> None:
@@ -285,8 +337,6 @@ def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -
         return request.loaders
     if table.run.device == "cpu":
         return 0
-    if request.ordered:
-        return 1
     return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
 
 
@@ -309,10 +359,11 @@ def claim_folder(store: Store, table: EvaluationTable, earlier: EvaluationTable 
 
 def merge_parts(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -> None:
     """Write predictions.parquet and seal it. Raise UserError if the number of rows differs from the manifest."""
-    conditions = groupby(chunks, key=lambda chunk: chunk.condition)
-    parts = [[chunk.name for chunk in group] for _, group in conditions]
+    groups = groupby(chunks, key=lambda chunk: chunk.first if table.stream else chunk.condition)
+    parts = [[chunk.name for chunk in group] for _, group in groups]
+    schema = STREAM_SCHEMA if table.stream else SCHEMA
     summed = (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
-    EVALUATION.merge(store, parts, {FACT_EVALUATION: table.digest}, SCHEMA, summed, count_frames(chunks))
+    EVALUATION.merge(store, parts, {FACT_EVALUATION: table.digest}, schema, summed, count_frames(chunks))
 
 
 def _flat(table: EvaluationTable) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,14 @@ from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
-from pipeline.evaluate.predict.stream import BrokenChunk, FrameBatch, FrameStream, load
+from pipeline.evaluate.predict.stream import (
+    BrokenChunk,
+    FrameBatch,
+    FrameStream,
+    OrderedFrames,
+    StreamOrder,
+    load,
+)
 from pipeline.evaluate.results.folder import (
     EVALUATION,
     FACT_PIXELS_CHANGED,
@@ -29,6 +37,7 @@ from pipeline.evaluate.results.folder import (
 from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, source_digest, write_part
 from pipeline.execution.work import Attempt
 from pipeline.storage import Store, open_store
+from pipeline.transforms.family import Condition
 
 IN_FLIGHT = 2
 """Number of batches started before the first outputs are read, to keep a GPU busy."""
@@ -45,6 +54,7 @@ class EvaluationJob:
         loaders: Number of loader processes per worker. They read and decode images.
         folder: Folder that relative paths of models, and the user's modules, are resolved in.
         trust_model: Whether to load model files that can run code.
+        order: Order of a stream. None if the order does not matter.
     """
 
     table: EvaluationTable
@@ -53,12 +63,14 @@ class EvaluationJob:
     loaders: int
     folder: str | None = None
     trust_model: bool = False
+    order: StreamOrder | None = None
 
 
 @dataclass
 class _Part:
     """The predictions of an unfinished chunk."""
 
+    conditions: list[Condition] = field(default_factory=list)
     frames: list[tuple[str, str, int, int, int]] = field(default_factory=list)
     outputs: list[Outputs] = field(default_factory=list)
     compared: int = 0
@@ -80,16 +92,17 @@ class Predictor:
         """
         self._job = job
         self._store = open_store(job.output)
-        described, ordered = job.table.model, bool(job.table.run.ordered)
-        model = loaded or load_model(
-            described.spec, described.weights or None, job.folder, job.trust_model, adapts=ordered
+        described = job.table.model
+        self._model = model = loaded or load_model(
+            described.spec, described.weights or None, job.folder, job.trust_model, adapts=job.order is not None
         )
         check_unchanged(job.table, model)
         self._classifier = Classifier(job.table, model)
         self._preparation = recorded_preparation(job.table.input)
+        self._listed = job.order.listed() if job.order else None
 
     def run(self, attempt: Attempt[Sequence[Chunk]]) -> Iterator[PredictionCounts]:
-        """Predict chunks and publish their parts. An ordered evaluation ends at the first chunk that cannot be read.
+        """Predict chunks and publish their parts. A stream ends at the first chunk that cannot be read.
 
         Args:
             attempt: Chunks to predict.
@@ -107,15 +120,24 @@ class Predictor:
                 self._commit(chunk, part, counts)
         device, batch = self._classifier.device, self._job.table.run.batch
         job, pin = self._job, device.type == "cuda"
-        stream = load(FrameStream(job.data_set, chunks, batch, self._preparation), job.loaders, pin)
+        if job.order:
+            frames: FrameStream = OrderedFrames(job.data_set, chunks, job.order, self._preparation)
+            entries = job.order.schedule.sizes if job.order.schedule.protocol.reset == "condition" else []
+            resets, seen = {0, *np.cumsum(entries).tolist()}, 0
+        else:
+            frames, resets, seen = FrameStream(job.data_set, chunks, batch, self._preparation), set(), -1
+        stream = load(frames, job.loaders, pin)
         in_flight: deque[tuple[FrameBatch, tuple[torch.Tensor, ...]]] = deque()
         start = perf_counter()
         for item in stream:
             if isinstance(item, BrokenChunk):
                 counts.broken.append((chunks[item.chunk].name, item.reason))
-                if job.table.run.ordered:
+                if job.order:
                     break
                 continue
+            if seen in resets:
+                self._reset(start=not seen)
+            seen += len(item.rows)
             in_flight.append((item, self._classifier.start(item)))
             if len(in_flight) >= IN_FLIGHT:
                 self._collect(chunks, parts, *in_flight.popleft(), counts)
@@ -125,6 +147,13 @@ class Predictor:
         while in_flight:
             self._collect(chunks, parts, *in_flight.popleft(), counts)
         yield counts
+
+    def _reset(self, start: bool) -> None:
+        """Set the model back: by its method ``reset``, or as a new one; at the start it is new in any case."""
+        if self._model.resets:
+            self._classifier.reset()
+        elif self._model.again and not start:
+            self._classifier = Classifier(self._job.table, self._model.again())
 
     def _collect(
         self,
@@ -141,6 +170,7 @@ class Predictor:
             (row.key, row.source_id, row.label, frame, source_digest(row.source_sha256))
             for row, frame in zip(batch.rows, batch.frames, strict=True)
         ]
+        part.conditions += [Condition(row.transform, row.level) for row in batch.rows]
         part.compared += batch.compared
         part.changed += batch.changed
         counts.add(PredictionCounts(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
@@ -148,13 +178,16 @@ class Predictor:
             self._commit(chunks[batch.chunk], part, counts)
             parts[batch.chunk].outputs.clear()
             parts[batch.chunk].frames.clear()
+            parts[batch.chunk].conditions.clear()
 
     def _commit(self, chunk: Chunk, part: _Part, counts: PredictionCounts) -> None:
         """Write and publish a part."""
         outputs = part.outputs or [_no_outputs(self._job.table.labels)]
         names = (each.name for each in fields(Outputs))
         merged = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
-        publish_part(self._store, self._job.table, chunk, part.frames, merged, part.compared, part.changed)
+        order = self._listed[chunk.first : chunk.first + chunk.count] if self._listed is not None else None
+        of_stream = {} if order is None else {"conditions": part.conditions, "listed": order}
+        publish_part(self._store, self._job.table, chunk, part.frames, merged, part.compared, part.changed, **of_stream)
         counts.chunks += 1
 
 
@@ -166,6 +199,7 @@ def publish_part(
     outputs: Outputs,
     compared: int = 0,
     changed: int = 0,
+    **of_stream: Any,
 ) -> None:
     """Write and publish the part of a chunk.
 
@@ -177,13 +211,14 @@ def publish_part(
         outputs: Model outputs of each frame.
         compared: Number of samples whose pixels were compared with the manifest.
         changed: Number of compared samples whose pixels differ.
+        **of_stream: Fields of ``Frames`` that only streams have.
     """
     facts = {
         EVALUATION.fact: chunk_digest(table, chunk),
         FACT_PIXELS_CHECKED: str(compared),
         FACT_PIXELS_CHANGED: str(changed),
     }
-    columns = Frames(*zip(*frames, strict=True)) if frames else Frames((), (), (), (), ())
+    columns = Frames(*zip(*frames, strict=True), **of_stream) if frames else Frames((), (), (), (), ())
     scratch = store.scratch()
     write_part(chunk.condition, columns, outputs, facts, scratch)
     store.publish(scratch, EVALUATION.part(chunk.name))

@@ -53,6 +53,22 @@ CHANNELS = Kind(_triple, "three numbers, for example 0.485,0.456,0.406", "R,G,B"
 
 EXECUTOR = choice(*Executor)
 
+STREAM = "Order of images"
+"""Section of the settings of streams in help texts."""
+
+
+def _parameters(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, str):
+        return dict(value)
+    pairs = [part.strip().partition("=") for part in value.split(",")]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise ValueError
+    return {name: text for name, _, text in pairs}
+
+
+PARAMETERS = Kind(_parameters, "pairs of name and value, for example severity=5,order=5,gamma=0.1", "NAME=VALUE,...")
+"""Parameters of a protocol."""
+
 
 @dataclass(frozen=True)
 class ModelRequest(Settings):
@@ -113,9 +129,14 @@ class EvaluationRequest(ModelRequest):
         loaders: Processes per worker that read and decode images; 0 for the worker itself. Default: the free CPUs for a
             model on a GPU, else 0.
         workers: Number of workers; each uses a GPU of its own. 0 (default) starts one per GPU.
-        ordered: Evaluate the images in order, in one process, with a model that may adapt at test time: its mode is
+        ordered: Evaluate the images in an order, in one process, with a model that may adapt at test time: its mode is
             kept, it may use gradients, and batches, of 64 by default, are not padded. After an interruption, the
-            evaluation starts again from the first image.
+            evaluation starts again from the first image. Implied by protocol; without one, the protocol is continual.
+        protocol: Protocol of the order; robustshards streams lists them.
+        parameters: Parameters of the protocol, e.g. severity=5,order=5,gamma=0.1,reset=condition. Default: those
+            published.
+        seed: Seed of the order.
+        subset: Subset of the images of the order: robustbench-5000. Default: all.
         pixels: For a rendered data set: use the images before they are encoded, as if the encoder npy stored them.
             Faster; the predictions differ.
         cache: For a rendered data set: folder in which decoded and cropped photographs are kept, or off. Default: the
@@ -131,9 +152,22 @@ class EvaluationRequest(ModelRequest):
     batch_size: int = setting(0, integer(0), EXECUTION)
     loaders: int | None = setting(None, integer(0), EXECUTION)
     workers: int = setting(0, integer(0), EXECUTION)
-    ordered: bool = setting(False, FLAG, EXECUTION)
+    ordered: bool = setting(False, FLAG, STREAM)
+    protocol: str | None = setting(None, text("NAME"), STREAM)
+    parameters: Mapping[str, Any] | None = setting(None, PARAMETERS, STREAM)
+    seed: int = setting(0, integer(0), STREAM)
+    subset: str | None = setting(None, text("NAME"), STREAM)
     pixels: bool = setting(False, FLAG, IMAGES)
     cache: str | None = setting(None, location("FOLDER|off"), EXECUTION)
+
+    def __post_init__(self) -> None:
+        """Check the settings. Raise UserError if one is invalid."""
+        super().__post_init__()
+        given = [*(self.parameters or ()), *["seed"] * bool(self.seed), *["subset"] * bool(self.subset)]
+        if given and not self.ordered and self.protocol is None:
+            what = ", ".join(given)
+            raise UserError(f"{what} has no effect without a protocol: give --protocol too, for example continual")
+        object.__setattr__(self, "ordered", self.ordered or self.protocol is not None)
 
 
 def check_channels(mean: Triple, std: Triple) -> None:

@@ -93,10 +93,10 @@ class EvaluationResult:
             yield f"labels: {self.labels}"
         if prepared := recorded_preparation(self.table.input):
             yield f"preparation: {prepared}, {prepared.resize}"
-        if self.table.run.ordered:
+        if stream := self.table.stream:
             yield (
-                "ordered: evaluated in the order of the data set, by one process, in batches that are not padded; a "
-                "model of your own code was used in the mode (training or evaluation) in which the code left it"
+                f"ordered: {stream}: by one process, in batches that are not padded; a model of your own code was used "
+                "in the mode (training or evaluation) in which the code left it"
             )
         if self.unprepared:
             yield f"WARNING {counted(self.unprepared, 'image')} smaller than a crop: not evaluated, counted as failed"
@@ -114,7 +114,7 @@ class EvaluationResult:
             yield f"missing: {name}: {reason}"
         if self.complete:
             yield f"predictions: {output}/{PREDICTIONS_FILE}   next: robustshards report {output}"
-        elif self.table.run.ordered:
+        elif self.table.stream:
             yield (
                 f"unfinished: a shard cannot be read; to find out why, run robustshards verify {self.data_set}. The "
                 "same command starts again from the first image"

@@ -32,13 +32,15 @@ from pipeline.evaluate.results.folder import (
     InputTable,
     ModelTable,
     RunTable,
+    StreamTable,
     is_display_name,
 )
+from pipeline.loaders.protocols import find
 from pipeline.sources.base import UNLABELLED
 from pipeline.text import counted
 
-CPU_BATCH, GPU_BATCH, ORDERED_BATCH = 32, 256, 64
-"""Default batch sizes for images of 224 x 224. Ordered evaluations have the same on every device and for every size,
+CPU_BATCH, GPU_BATCH = 32, 256
+"""Default batch sizes for images of 224 x 224. Those of protocols are the same on every device and for every size,
 because what a model adapts to depends on it."""
 
 MAX_DEFAULT_BATCH = 1024
@@ -63,7 +65,11 @@ def preparation(request: EvaluationRequest, data_set: DataSet, model: Model) -> 
 
 
 def settings(
-    request: EvaluationRequest, images: EvaluatedImages, model: Model, earlier: EvaluationTable | None
+    request: EvaluationRequest,
+    images: EvaluatedImages,
+    model: Model,
+    earlier: EvaluationTable | None,
+    stream: StreamTable | None = None,
 ) -> EvaluationTable:
     """Return all settings that determine the predictions.
 
@@ -73,6 +79,7 @@ def settings(
         model: Loaded model.
         earlier: Settings of an earlier run in the same folder, whose batch size and note are reused. None if there is
             no earlier run.
+        stream: Order of the images. None if it does not matter.
 
     Returns:
         The settings. Their batch size is at most the number of images in the largest chunk, unless the model has a
@@ -90,7 +97,7 @@ def settings(
     if model.batch and request.ordered:
         raise UserError(
             f"the model {request.model} accepts only batches of {model.batch}, but the last batches of an ordered "
-            "evaluation are smaller: export a model that accepts any batch size, or remove --ordered"
+            "evaluation are smaller: export a model that accepts any batch size, or remove --ordered and --protocol"
         )
     if model.batch and batch != model.batch:
         raise UserError(f"the model {request.model} accepts only batches of {model.batch}: remove --batch-size {batch}")
@@ -128,9 +135,9 @@ def settings(
             batch=batch,
             channels_last=request.channels_last,
             compile=request.compile,
-            ordered=request.ordered or None,
         ),
         data_set=data_set_table(images, height, width, earlier),
+        stream=stream,
         task=data_set.task,
         attack=recorded_attack(data_set),
         software=dict(model.software),
@@ -262,7 +269,7 @@ def _device(requested: str) -> str:
 def _default_batch(request: EvaluationRequest, device: str, largest: int) -> int:
     """Return the default batch size, given the largest possible one, which depends on the size of the images."""
     if request.ordered:
-        return min(ORDERED_BATCH, largest)
+        return min(find(request.protocol).batch_size, largest)
     batch = (CPU_BATCH if device == "cpu" else GPU_BATCH) * largest // largest_batch(224, 224, None)
     return max(min(batch, MAX_DEFAULT_BATCH), 1)
 
@@ -282,7 +289,7 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
     batch, (height, width) = table.run.batch, images.size()
     last = min((chunk.frames - 1) % batch + 1 for chunk in images.chunks if chunk.frames)
     try:
-        black = torch.zeros((batch if table.run.ordered else min(last, 2), height, width, 3), dtype=torch.uint8)
+        black = torch.zeros((batch if table.stream else min(last, 2), height, width, 3), dtype=torch.uint8)
         logits = Classifier(table, model).logits(black)
     except (RuntimeError, ValueError, TypeError) as error:
         raise UserError(

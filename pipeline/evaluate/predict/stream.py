@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
@@ -20,7 +21,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from manifests import Row
-from pipeline.datasets.base import Chunk, DataSet, Location
+from pipeline.datasets.base import Chunk, Location
 from pipeline.datasets.findings import DamagedShardError
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
@@ -29,13 +30,20 @@ from pipeline.evaluate.predict.preparation import Preparation, different_sizes, 
 from pipeline.execution.local_worker import end_with
 from pipeline.execution.processes import environment
 from pipeline.guardian import guarded
+from pipeline.loaders.order import Share
+from pipeline.loaders.rows import stream_rows
+from pipeline.loaders.schedule import Schedule
 from pipeline.storage.temporary import socket_folder
+from pipeline.transforms.family import Condition
 
 COMPARED_SAMPLES = 4
 """Number of samples per chunk whose decoded pixels are compared. A few suffice: another decoder changes all."""
 
 PREFETCHED_BATCHES = 4
 """Number of batches that each loader process prefetches."""
+
+PART_SAMPLES = 4096
+"""Number of samples after which a part of the predictions of a stream ends."""
 
 VERIFY = "run robustshards verify"
 
@@ -123,11 +131,9 @@ class FrameStream(IterableDataset[FrameBatch | BrokenChunk]):
         """Yield the batches of all chunks, or in a loader process those of its share."""
         cv2.setNumThreads(1)
         worker = get_worker_info()
-        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-        data_set = open_data_set(*self._location)
-        for index, chunk in islice(enumerate(self.chunks), first, None, step):
+        for index, batches in self.read(*((worker.id, worker.num_workers) if worker else (0, 1))):
             try:
-                yield from _batches(data_set, index, chunk, self._batch, self._preparation)
+                yield from batches
             except UnreachableError as error:
                 yield BrokenChunk(index, str(error), unreachable=True)
                 return
@@ -135,6 +141,84 @@ class FrameStream(IterableDataset[FrameBatch | BrokenChunk]):
                 yield BrokenChunk(index, str(error))
             except (SampleError, DamagedShardError, OSError, ValueError, MemoryError, cv2.error) as error:
                 yield BrokenChunk(index, f"{str(error) or type(error).__name__}: {VERIFY}")
+
+    @property
+    def loaders(self) -> int:
+        """The largest number of loader processes that have something to read."""
+        return len(self.chunks)
+
+    def read(self, loader: int, loaders: int) -> Iterator[tuple[int, Iterator[FrameBatch]]]:
+        """Yield the chunks of a loader process: number and batches."""
+        data_set = open_data_set(*self._location)
+        for index, chunk in islice(enumerate(self.chunks), loader, None, loaders):
+            samples = data_set.intact_samples(data_set.rows_of(chunk))
+            yield index, _batches(samples, index, chunk, self._batch, self._preparation)
+
+
+@dataclass(frozen=True)
+class StreamOrder:
+    """The order of a stream.
+
+    Attributes:
+        schedule: What the stream shows.
+        ids: Ids of the chosen source images. None for all.
+        batches: First sample and end of each batch, (batches, 2).
+    """
+
+    schedule: Schedule
+    ids: frozenset[str] | None
+    batches: np.ndarray
+
+    def chunks(self) -> list[Chunk]:
+        """Return the parts of the predictions: runs of batches that start in one entry."""
+        firsts, ends = self.batches[:, 0], np.cumsum(self.schedule.sizes)
+        kinds = np.searchsorted(ends, firsts, side="right") + (firsts // PART_SAMPLES) * (len(ends) + 1)
+        starts = np.flatnonzero(np.diff(kinds, prepend=-1))
+        spans = zip(firsts[starts], [*firsts[starts[1:]], self.batches[-1, 1]], strict=True)
+        return [
+            Chunk(f"stream-{number:06d}", Condition("stream", 0), int(first), *(int(stop - first),) * 3)
+            for number, (first, stop) in enumerate(spans)
+        ]
+
+    def listed(self) -> np.ndarray:
+        """Return the index of each sample of the stream in the order of the manifest."""
+        labels = self.schedule.labels
+        starts = dict(zip(labels, np.cumsum([0, *map(len, labels.values())]), strict=False))
+        parts = [
+            np.array([starts[condition] for condition in self.schedule.steps[entry]])[which] + index
+            for entry, which, index, _ in self.schedule.samples()
+        ]
+        return np.concatenate(parts)
+
+
+class OrderedFrames(FrameStream):
+    """A data set as the batches of a stream, which loader processes read in turn."""
+
+    def __init__(
+        self, location: Location, chunks: Sequence[Chunk], order: StreamOrder, preparation: Preparation | None
+    ) -> None:
+        super().__init__(location, chunks, 0, preparation)
+        self._order = order
+
+    @property
+    def loaders(self) -> int:
+        """The largest number of loader processes that have something to read."""
+        return len(self._order.batches)
+
+    def read(self, loader: int, loaders: int) -> Iterator[tuple[int, Iterator[FrameBatch]]]:
+        """Yield the batches of a loader process, each with the number of its chunk."""
+        data_set, order = open_data_set(*self._location), self._order
+        spans = order.batches[list(Share(loader=loader, loaders=loaders).units(0, len(order.batches)))]
+        wanted = np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans)])
+        rows = stream_rows(data_set, order.schedule, order.ids, wanted)
+        firsts = [chunk.first for chunk in self.chunks]
+        for start, stop in spans:
+            count = int(stop - start)
+            index = bisect_right(firsts, start) - 1
+            chunk = replace(self.chunks[index], samples=count, frames=count)
+            last = stop == chunk.first + chunk.count
+            samples = map(data_set.pick, islice(rows, count))
+            yield index, _batches(samples, index, chunk, count, self._preparation, last)
 
 
 def load(stream: FrameStream, processes: int, pin: bool) -> Iterator[FrameBatch | BrokenChunk]:
@@ -150,7 +234,7 @@ def load(stream: FrameStream, processes: int, pin: bool) -> Iterator[FrameBatch 
         MemoryError: A loader process ended because memory or threads are missing.
         UnreachableError: The store of the images does not respond.
     """
-    workers = min(processes, len(stream.chunks))
+    workers = min(processes, stream.loaders)
     options: dict[str, Any] = {}
     if workers:
         try:
@@ -257,14 +341,21 @@ class Normaliser:
 
 
 def _batches(
-    data_set: DataSet, index: int, chunk: Chunk, batch: int, preparation: Preparation | None
+    samples: Iterator[Sample],
+    index: int,
+    chunk: Chunk,
+    batch: int,
+    preparation: Preparation | None,
+    ends: bool = True,
 ) -> Iterator[FrameBatch]:
-    """Yield the batches of a chunk. Raise DamagedShardError, UserError, OSError or ValueError if it is damaged."""
-    rows = data_set.rows_of(chunk)
+    """Yield the batches of a chunk, or of a part of it, which may be its end.
+
+    Raise DamagedShardError, UserError, OSError or ValueError if it is damaged.
+    """
     partial_batch: _PartialBatch | None = None
     remaining, compared, changed = chunk.frames, 0, 0
     first: tuple[int, int] | None = None
-    for count, sample in enumerate(data_set.intact_samples(rows)):
+    for count, sample in enumerate(samples):
         row = sample.row
         size = prepared_size(preparation, row)
         if size is None:
@@ -283,7 +374,7 @@ def _batches(
             partial_batch.frames.append(frame)
             if len(partial_batch.rows) == len(partial_batch.images):
                 remaining -= len(partial_batch.rows)
-                yield _batch(index, partial_batch, remaining == 0, compared, changed)
+                yield _batch(index, partial_batch, ends and remaining == 0, compared, changed)
                 partial_batch, compared, changed = None, 0, 0
     if remaining or partial_batch:
         raise ValueError(

@@ -124,7 +124,8 @@ def check_duplicates(evaluations: Sequence[Evaluation]) -> None:
     for evaluation in evaluations:
         data_set = evaluation.table.data_set
         task = evaluation.table.task.digest if evaluation.table.task else ""
-        key = (evaluation.table.model.name, data_set.family, data_set.name, data_set.manifest_sha256, task)
+        order = evaluation.table.stream.order_sha256 if evaluation.table.stream else ""
+        key = (evaluation.table.model.name, data_set.family, data_set.name, data_set.manifest_sha256, task, order)
         other = first.setdefault(key, evaluation)
         if other is evaluation:
             continue
@@ -145,8 +146,8 @@ def display_names(evaluations: Sequence[Evaluation], warn: Warn) -> dict[str, st
     """
     names = {each.location: _name(each) for each in evaluations}
     for same in _by_data_set_name(evaluations):
-        models = [each.table.model.name for each in same]
-        if len(set(models)) < len(models):
+        sets = {(each.table.model.name, each.table.data_set.manifest_sha256) for each in same}
+        if len({model for model, _ in sets}) < len(sets):
             for each in same:
                 names[each.location] += f" ({printable(each.table.data_set.manifest_sha256[:DIGEST_LENGTH])})"
             shown = "; ".join(f"{each.folder}: {printable(names[each.location])}" for each in same)

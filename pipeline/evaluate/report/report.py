@@ -36,7 +36,7 @@ from pipeline.evaluate.report.comparison import (
     rankings_of,
 )
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.families import budgets, report_on, reports
+from pipeline.evaluate.report.families import budgets, report_on, reports, streams
 from pipeline.evaluate.report.load import BudgetSearch, Evaluation, open_evaluation, open_folders
 from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, table_of
 from pipeline.evaluate.report.pivots import cell
@@ -287,11 +287,15 @@ def make_report(
     context = Context(evaluations, baseline, chosen.keys(), resamples, _real_labels(real, reassessed))
     for warning in warnings:
         context.warn(warning)
-    results = [
-        each
-        for evaluation, report in zip(evaluations, found, strict=True)
-        for each in report.measure(evaluation, context)
-    ]
+    results: list[Results] = []
+    seen = set[tuple[str, str]]()
+    for evaluation, report in zip(evaluations, found, strict=True):
+        stream, key = evaluation.table.stream, (evaluation.model, evaluation.table.data_set.manifest_sha256)
+        if stream:
+            results += streams.measure(evaluation, context)
+        if not stream or not (streams.repeats(stream) or key in seen):
+            results += report.measure(evaluation, context)
+        seen.add(key)
     several = list(natural_robustness(results))
     results += budgets.measure_searches(searches, resamples)
     order = list(reports())

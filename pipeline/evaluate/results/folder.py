@@ -107,9 +107,8 @@ class InputTable(StrictTable):
 class RunTable(StrictTable):
     """The table ``[run]``: device, precision, batch size and other settings that may change the predictions.
 
-    ``ordered`` is True if the images were evaluated in the order of the data set by one process, in batches that are
-    not padded, by a model that may adapt. None otherwise. ``predictions`` is the digest of predictions that were given
-    instead of a model; device, precision, batch size and ``[input]`` are then unknown.
+    ``predictions`` is the digest of predictions that were given instead of a model; device, precision, batch size and
+    ``[input]`` are then unknown.
     """
 
     device: str
@@ -117,8 +116,35 @@ class RunTable(StrictTable):
     batch: Annotated[int, Field(ge=1)]
     channels_last: bool = False
     compile: bool = False
-    ordered: Literal[True] | None = None
     predictions: str | None = None
+
+
+class StreamTable(StrictTable):
+    """The table ``[stream]``: the order in which a model that may adapt saw the images, in one process.
+
+    Attributes:
+        protocol: Name of the protocol.
+        seed: Seed of the orders.
+        parameters: Parameters of the protocol, without those that are None.
+        order_sha256: Digest of the order.
+        entries: Number of samples of each entry.
+        subset: Name of the subset of images. None for all.
+        missing: Number of images of the subset that the data set lacks.
+    """
+
+    protocol: str
+    seed: Annotated[int, Field(ge=0)]
+    parameters: Mapping[str, str | int | float | bool]
+    order_sha256: str
+    entries: tuple[Annotated[int, Field(ge=0)], ...]
+    subset: str | None = None
+    missing: int | None = None
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        parameters = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
+        images = f", {self.subset} ({self.missing or 0:,} of its images are missing)" if self.subset else ""
+        return f"protocol {self.protocol} ({parameters}), seed {self.seed}, order {self.order_sha256[:12]}{images}"
 
 
 class DataSetTable(StrictTable):
@@ -162,6 +188,8 @@ class EvaluationTable(StrictTable):
     input: InputTable
     run: RunTable
     data_set: DataSetTable
+    stream: StreamTable | None = None
+    """The order of the images for a model that may adapt. None if the order does not matter."""
     task: Task | None = None
     """The task of the data set. None: each output of the model is a class."""
     attack: AttackTable | None = None

@@ -45,7 +45,10 @@ class probabilities. If the task of the data set has groups of classes, all of t
 classes. ``free`` is the group of the first of all classes, or -1 if this class is in no group; without groups, it is
 the same as ``top1``. ``source_digest`` identifies the photograph: see :func:`source_digest`."""
 
-_SCHEMAS = tuple(pa.schema(list(SCHEMA)[: len(SCHEMA) - added]) for added in (0, 1, 3))
+STREAM_SCHEMA = SCHEMA.append(pa.field("listed", pa.int64(), nullable=False))
+"""Columns of predictions in the order of a stream. ``listed`` is the index in the order of the manifest."""
+
+_SCHEMAS = (STREAM_SCHEMA, *(pa.schema(list(SCHEMA)[: len(SCHEMA) - added]) for added in (0, 1, 3)))
 """Columns of predictions of this version and of the two earlier ones, which lack the last columns."""
 
 _UNREAD = ("key",)
@@ -89,13 +92,18 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Frames:
-    """The keys, source ids, labels, frame numbers and source digests of the frames of a part, in order."""
+    """The keys, source ids, labels, frame numbers and source digests of the frames of a part, in order.
+
+    In a stream, also their conditions and their indices in the order of the manifest.
+    """
 
     keys: Sequence[str]
     source_ids: Sequence[str]
     labels: Sequence[int]
     frames: Sequence[int]
     digests: Sequence[int]
+    conditions: Sequence[Condition] | None = None
+    listed: Sequence[int] | None = None
 
 
 def source_digest(sha256: str | None) -> int:
@@ -115,11 +123,13 @@ def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Ma
     """
     count, width = outputs.top5.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
+    conditions = [condition] * count if frames.conditions is None else frames.conditions
+    schema = SCHEMA if frames.listed is None else STREAM_SCHEMA
     columns = [
         pa.array(frames.keys, pa.string()),
         pa.array(frames.source_ids, pa.string()),
-        pa.array([condition.transform] * count, pa.string()),
-        pa.array([condition.level] * count, pa.int64()),
+        pa.array([each.transform for each in conditions], pa.string()),
+        pa.array([each.level for each in conditions], pa.int64()),
         pa.array(frames.frames, pa.int32()),
         pa.array(frames.labels, pa.int32()),
         pa.array(outputs.top5[:, 0], pa.int32()),
@@ -130,10 +140,11 @@ def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Ma
         pa.array(outputs.free, pa.int32()),
         pa.array(outputs.squared_probability, pa.float32()),
         pa.array(frames.digests, pa.int64()),
+        *([] if frames.listed is None else [pa.array(frames.listed, pa.int64())]),
     ]
     content = pa.BufferOutputStream()
-    with pq.ParquetWriter(content, SCHEMA, compression="zstd") as writer:
-        writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
+    with pq.ParquetWriter(content, schema, compression="zstd") as writer:
+        writer.write_table(pa.Table.from_arrays(columns, schema=schema))
         writer.add_key_value_metadata(manifests.with_blank_seal(facts))
     path.write_bytes(manifests.seal(content.getvalue().to_pybytes()))
 
@@ -186,8 +197,9 @@ def read_predictions(path: Path, labels: int | None = None) -> Iterator[Conditio
     try:
         with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
             columns = _columns(path, file)
-            names = _Names()
-            for key, tables in _conditions(path, file, manifests.read_row_groups(path), columns):
+            names, groups = _Names(), manifests.read_row_groups(path)
+            found = _of_stream(path, file, columns) if "listed" in columns else _conditions(path, file, groups, columns)
+            for key, tables in found:
                 if key in seen:
                     raise UserError(f"the predictions {path} contain {Condition(*key)} more than once: {REMEDY}")
                 seen.add(key)
@@ -198,7 +210,8 @@ def read_predictions(path: Path, labels: int | None = None) -> Iterator[Conditio
 
 def has_all_columns(path: Path) -> bool:
     """Return whether predictions have all columns, unlike those of earlier versions."""
-    return bool(pq.read_schema(path).remove_metadata().equals(SCHEMA))
+    schema = pq.read_schema(path).remove_metadata()
+    return bool(schema.equals(SCHEMA) or schema.equals(STREAM_SCHEMA))
 
 
 def _columns(path: Path, file: pq.ParquetFile) -> list[str]:
@@ -235,6 +248,18 @@ def _conditions(
             previous = key
     if pending and previous is not None:
         yield previous, pending
+
+
+def _of_stream(
+    path: Path, file: pq.ParquetFile, columns: Sequence[str]
+) -> Iterator[tuple[tuple[str, int], list[pa.Table]]]:
+    """Yield the table of each condition of a stream, in the order of the manifest."""
+    if file.metadata.num_rows > MAX_CONDITION_ROWS:
+        raise UserError(f"the predictions {path} contain more than {MAX_CONDITION_ROWS} frames: evaluate fewer images")
+    table = file.read(columns=list(columns), use_threads=False).unify_dictionaries().combine_chunks()
+    order = np.argsort(table["listed"].to_numpy(), kind="stable")
+    for key, part in _split(table.take(pa.array(order))):
+        yield key, [part]
 
 
 def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:

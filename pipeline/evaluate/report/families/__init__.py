@@ -16,6 +16,7 @@ from pipeline.evaluate.report.families import (
     imagenet_s,
     low_pass,
     natural,
+    streams,
     syn2nat,
 )
 from pipeline.evaluate.report.families.default import default_report
@@ -49,9 +50,8 @@ NATURAL_ROBUSTNESS = "natural_robustness"
 """Key of the figures of several data sets."""
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9_]*")
-_RESERVED = frozenset(
-    {*(report.key for report in ROLE_REPORTS.values()), budgets.REPORT.key, NATURAL_ROBUSTNESS, "comparison", "models"}
-)
+_OTHERS = (*ROLE_REPORTS.values(), budgets.REPORT, streams.REPORT)
+_RESERVED = frozenset({*(report.key for report in _OTHERS), NATURAL_ROBUSTNESS, "comparison", "models"})
 """Values of the column ``family`` that do not belong to a family of transforms."""
 
 
@@ -106,7 +106,7 @@ def reports() -> dict[str, FamilyReport]:
                 f"underscores; {', '.join(sorted(_RESERVED))} are reserved"
             )
         by_key[report.key] = report
-    return by_key | {report.key: report for report in (*ROLE_REPORTS.values(), budgets.REPORT)}
+    return by_key | {report.key: report for report in _OTHERS}
 
 
 def has_report(family: str) -> bool:
