@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import fixed_size
@@ -83,8 +83,18 @@ class TransformsTable(StrictTable):
     def _in_hundredths(cls, levels: Any, info: ValidationInfo) -> Any:
         if not isinstance(levels, list):
             return levels
-        has_real = "family" in info.data and family_named(info.data["family"]).real
-        return tuple(map(whole_level, levels) if has_real else levels)
+        family = family_named(info.data["family"]) if "family" in info.data else None
+        if family is None or not family.real:
+            return tuple(levels)
+        for level in levels:
+            if type(level) is int and level > family.levels[-1]:  # a mistake, not a level in hundredths
+                raise ValueError(f"{level} is unknown; allowed: {shown_levels(family.levels)}, and reals such as 1.5")
+        return tuple(map(whole_level, levels))
+
+    @field_serializer("levels")
+    def _as_written(self, levels: tuple[int, ...]) -> Any:  # a type would turn integers into floats
+        family = family_named(self.family)
+        return tuple(each / HUNDREDTHS if family.real and each > family.levels[-1] else each for each in levels)
 
 
 class ShardsTable(StrictTable):
@@ -138,8 +148,7 @@ class Recipe(StrictTable):
                 )
         for level in self.transforms.levels:
             if level not in allowed and not self._is_real(level):
-                real = f", and severities such as {allowed[0] + 0.5}" if self.family.real else ""
-                raise ValueError(f"transforms.levels: {level} is unknown; allowed: {shown_levels(allowed)}{real}")
+                raise ValueError(f"transforms.levels: {level} is unknown; allowed: {shown_levels(allowed)}")
         self._check_filters()
         if not (self.encoder.images or self.family.sequences):
             raise ValueError(f"encoder.name: {self.encoder.name} stores sequences, but {self.name} makes single images")

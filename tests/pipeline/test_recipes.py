@@ -61,7 +61,10 @@ def test_real_severities_are_levels_in_hundredths() -> None:
     text = 'extends = "imagenet-c"\nname = "quarters"\n[transforms]\nonly = ["fog"]\nseverities = [1.75, 2.0, 0.25]'
     assert [str(each) for each in library.parse(text, "x").conditions()] == ["fog-2", "fog-25", "fog-175"]
     settings = RecipeSettings(IMAGENET_C, "x", only=["fog"], severities="0.25,3,1.75")
-    assert settings.changed_recipe().transforms.levels == (25, 3, 175)
+    changed = settings.changed_recipe()
+    assert changed.transforms.levels == (25, 3, 175)
+    assert "0.25,\n    3,\n    1.75," in changed.to_toml()
+    assert library.parse(changed.to_toml(), "x") == changed
     image = np.random.default_rng(1).integers(0, 256, (64, 64, 3), np.uint8)
     render = FAMILIES["corruptions"].render(Condition("fog", 175), Rendering("imagenet", corruptions.Options()))
     np.testing.assert_array_equal(render(image, 5), corruptions.corrupt(image, "fog", 1.75, seed=5))
@@ -72,8 +75,8 @@ def test_real_severities_are_levels_in_hundredths() -> None:
     [
         ({"transforms": {"levels": [0.123]}}, "multiples of 0.01 from 0.1 on, not 0.123"),
         ({"transforms": {"levels": [0.05]}}, "not 0.05"),
-        ({"transforms": {"levels": [5.5]}}, "550 is unknown; allowed: 1, 2, 3, 4, 5, and severities such as 1.5"),
-        ({"transforms": {"levels": [300]}}, "300 is unknown"),
+        ({"transforms": {"levels": [5.5]}}, "550 is unknown; allowed: 1, 2, 3, 4, 5"),
+        ({"transforms": {"levels": [25]}}, r"levels: 25 is unknown; allowed: 1, 2, 3, 4, 5, and reals such as 1\.5"),
         ({"transforms": {"levels": [1.5], "only": ["fog", "spatter"]}}, "spatter has no severity 1.5 in the profile"),
         (
             {"transforms": {"levels": [1.5]}, "profile": "tiny"},
