@@ -48,8 +48,8 @@ def _array(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 FORMS: Mapping[str, Callable[[NDArray[np.uint8]], Any]] = {
     "pil": PillowImage.fromarray,
     "tensor": _tensor,
-    "float": _float,
     "array": _array,
+    "float": _float,
 }
 """Form -> function of the decoded pixels."""
 

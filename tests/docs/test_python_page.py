@@ -25,7 +25,12 @@ def test_page_describes_every_public_name() -> None:
 @pytest.mark.parametrize(
     ("function", "settings", "python_only", "command_only"),
     [
-        (rs.evaluate, EvaluationRequest, {"progress"}, {"data_set", "model", "out", "data", "pixels", "cache"}),
+        (
+            rs.evaluate,
+            EvaluationRequest,
+            {"progress"},
+            {"data_set", "model", "out", "data", "pixels", "cache", "parameters"},  # parameters: keywords of any name
+        ),
         (rs.report, ReportSettings, set(), {"evaluations", "latex_intervals"}),
         (rs.build, BuildSettings, {"difficulty"}, {"recipe", "source", "out"}),
         (

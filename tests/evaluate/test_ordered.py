@@ -300,5 +300,8 @@ def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once:
     facts = Stream(built_once, protocol="recurring", visits=3, order="canonical", severity=3).schedule.facts(4)
     assert found["mean run of equal labels", "", None] == pytest.approx(facts["mean run of equal labels"])
     assert found["labels in a batch", "", None] == pytest.approx(facts["labels in a batch"])
-    (table,) = (table for chapter in data.document().chapters for table in chapter.tables if "several" in table.title)
+    tables = {table.title: table for chapter in data.document().chapters for table in chapter.tables}
+    (curve,) = tables["error by visit"].plot.panels[0].series  # type: ignore[union-attr]
+    assert (list(curve.x), list(curve.low)) == ([1, 2, 3], [])
+    table = tables["error over several streams"]
     assert table.rows[0][:4] == ["Resetting", "imagenet-c", "recurring", "2"]

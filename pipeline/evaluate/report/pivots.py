@@ -273,7 +273,8 @@ def _curves(section: Section, transform: str, found: Mapping[tuple[str, str, int
         )
         if points:
             levels, measures = zip(*points, strict=True)
-            low, high = [m.low for m in measures], [m.high for m in measures]
+            known = not all(math.isnan(m.low) for m in measures)
+            low, high = ([m.low for m in measures], [m.high for m in measures]) if known else ((), ())
             curves.append(Series(model, [float(each) for each in levels], [m.value for m in measures], low, high))
     return curves
 
