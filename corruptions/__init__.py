@@ -1,19 +1,20 @@
 """The corruptions of ImageNet-C and ImageNet-C-bar, and the candidates of ImageNet-Syn2Nat.
 
 ``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
-halves of what a candidate does.
+halves of what a candidate does. ``ccc`` has the streams of continuously changing corruptions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import blur, c_bar, candidates, digital, noise, validation, weather
-from corruptions.catalogue import SEVERITIES, Image, Options, Registry, Transform
+from corruptions import blur, c_bar, candidates, ccc, digital, noise, severities, validation, weather
+from corruptions.catalogue import SEVERITIES, Image, Options, Registry, Transform, draw_nothing
 from corruptions.draws import FastDraws
 from corruptions.literals import Group, Name, Profile, Severity
 from corruptions.registry import find
@@ -28,6 +29,7 @@ __all__ = [
     "Severity",
     "Transform",
     "apply",
+    "ccc",
     "corrupt",
     "corruptor",
     "draw",
@@ -70,7 +72,7 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
 def corrupt(
     image: NDArray[np.uint8],
     name: Name,
-    severity: Severity = 1,
+    severity: Severity | float = 1,
     *,
     profile: Profile = "imagenet",
     seed: int | None = None,
@@ -88,7 +90,9 @@ def corrupt(
             Both sides must be at least 16 pixels, for candidates 130. The array is not modified.
         name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")`` and ``names("candidates")`` list
             them.
-        severity: Severity, 1..5; for candidates only 1.
+        severity: Severity, 1..5; for candidates only 1. A float, 0..5, is a real severity of one of the 15 corruptions
+            of ``names("benchmark")`` with profile ``"imagenet"``: its parameters are interpolated as in CCC. 3.0 equals
+            3, and 0.0 gives a copy and draws nothing.
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
             or ``"cifar"`` (32). The image may have any other size. Corruptions of ImageNet-C-bar accept
             ``"imagenet"``, ``"cifar"`` or both, as published; candidates only ``"imagenet"``.
@@ -113,7 +117,7 @@ def corrupt(
 
 
 def corruptor(
-    name: str, severity: int = 1, *, profile: str = "imagenet", options: Options = DEFAULTS
+    name: str, severity: float = 1, *, profile: str = "imagenet", options: Options = DEFAULTS
 ) -> Callable[[Image, int], Image]:
     """Return :func:`corrupt` as a function of (image, seed), with the name and the parameters looked up once.
 
@@ -122,7 +126,7 @@ def corruptor(
 
     Args:
         name: Name of a corruption or candidate, as in :func:`corrupt`.
-        severity: Severity, 1..5; for candidates only 1.
+        severity: Severity, as in :func:`corrupt`.
         profile: Published parameter values to use, as in :func:`corrupt`.
         options: Settings that the published script did not have.
 
@@ -186,8 +190,14 @@ def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Ima
     return row.apply(rgb, None, candidates.check_draws(row, draws))
 
 
-def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[Transform, Any]:
+def _resolve(name: str, severity: float, profile: str, options: Options) -> tuple[Transform, Any]:
     """Return a transform and its parameters. Raises TypeError and ValueError."""
     row, options = find("corruption", _ROWS, name), validation.check_options(options)
-    severity = validation.check_level(severity, row.numbers, "severity")
-    return row, options.bind(row.parameters(validation.check_profile(profile), severity))
+    profile = validation.check_profile(profile)
+    if not isinstance(severity, float | np.floating):
+        severity = validation.check_level(severity, row.numbers, "severity")
+        return row, options.bind(row.parameters(profile, severity))
+    real = severities.check(row, float(severity), profile)
+    if real == 0:
+        return replace(row, draw=draw_nothing, apply=lambda image, parameters, draws: image.copy()), None
+    return row, options.bind(severities.parameters(row, real))

@@ -124,9 +124,14 @@ def zoom_factors(start: float, stop: float, step: float) -> tuple[float, ...]:
     return tuple(start + index * rounded_step for index in range(math.ceil((stop - start) / step)))
 
 
+SINGLE_LEVELS = ((np.arange(256) / 255.0).astype(np.float32) * np.float32(255)).astype(np.uint8)
+"""Result of the single factor 1 for each level, in the published float32. It occurs below severity 0.1."""
+
+
 def blur_zoom(image: Image, parameters: ZoomRange, draws: None) -> Image:
     """Return the mean of the image and its centre zoomed by each factor, including factor 1."""
-    return zoom.zoom_blur(image, zoom_factors(parameters.start, parameters.stop, parameters.step))
+    factors = zoom_factors(parameters.start, parameters.stop, parameters.step)
+    return zoom.zoom_blur(image, factors) if factors[1:] else SINGLE_LEVELS[image]
 
 
 ZOOM_BLUR = table(

@@ -24,7 +24,7 @@ def build(
     out: Location,
     *,
     only: str | Iterable[str] | None = None,
-    severities: int | str | Iterable[int | str] | None = None,
+    severities: float | str | Iterable[float | str] | None = None,
     difficulty: int | str | Iterable[int | str] | None = None,
     grid: str | None = None,
     limit: int | None = None,
@@ -56,7 +56,8 @@ def build(
             docs/sources.md describes.
         out: Folder or URL of the data set. Created if missing; an unfinished build in it is resumed.
         only: Transforms or groups: ``"fog"``, ``"noise,fog"`` or ``["noise", "fog"]``. Default: those of the recipe.
-        severities: Levels to build, for example ``(1, 3, 5)`` or ``"1-64,159"``. Default: those of the recipe.
+        severities: Levels to build, for example ``(1, 3, 5)``, ``"1-64,159"`` or ``(0.25, 1.75)``. Default: those of
+            the recipe.
         classes: All class names in label order, which is the order of the model's outputs: a list, or a text file with
             one name per line. Default: class folders named by numbers are labels, WordNet ids of ImageNet's classes
             have their index among the 1,000, others are numbered in sorted order.

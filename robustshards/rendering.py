@@ -29,7 +29,7 @@ def render(
     out: Location | None = None,
     *,
     only: str | Iterable[str] | None = None,
-    severities: int | str | Iterable[int | str] | None = None,
+    severities: float | str | Iterable[float | str] | None = None,
     limit: int | None = None,
     ids: Location | None = None,
     source_kind: str | None = None,

@@ -1,10 +1,11 @@
 """Data sets and a transform for PyTorch: random access to images, streams of conditions, and corruptions for training.
 
-    from robustshards.torch import Corrupt, Images, Stream
+    from robustshards.torch import CCC, Corrupt, Images, Stream
 
     images = Images("imagenet-c", "fog", 3)                                  # images[0] -> (tensor, label)
     stream = Stream("imagenet-c", [("fog", 5), ("snow", 5)], batch_size=64)  # yields (images, labels)
     corrupt = Corrupt("extra", severities=(1, 2, 3), seed=1)                 # corrupt(image, key=index, epoch=epoch)
+    ccc = CCC("imagenet-val", "matrix.npz", baseline=20, speed=1000, seed=43)  # yields (images, labels)
 
 torch is imported on first use of a name.
 """
@@ -18,17 +19,19 @@ from robustshards._process import preserve_process
 
 if TYPE_CHECKING:
     from pipeline.loaders.augment import Corrupt
+    from pipeline.loaders.ccc import CCC
     from pipeline.loaders.images import Images
     from pipeline.loaders.streams import Stream
 
 _MODULES = {
+    "CCC": "pipeline.loaders.ccc",
     "Corrupt": "pipeline.loaders.augment",
     "Images": "pipeline.loaders.images",
     "Stream": "pipeline.loaders.streams",
 }
 """Public name -> module."""
 
-__all__ = ["Corrupt", "Images", "Stream"]
+__all__ = ["CCC", "Corrupt", "Images", "Stream"]
 
 
 def __getattr__(name: str) -> Any:

@@ -42,11 +42,15 @@ def _recipe(value: Any) -> Recipe:
     return value if isinstance(value, Recipe) else library.load(location().read(value))
 
 
-def _levels(value: Any) -> list[int]:
+def _levels(value: Any) -> list[float]:
     from pipeline.recipes.levels import parse_levels
 
-    found = (parse_levels(each) if isinstance(each, str) else [integer(0).read(each)] for each in as_list(value))
-    return [level for levels in found for level in levels]
+    def read(each: Any) -> list[float]:
+        if isinstance(each, str):
+            return parse_levels(each)
+        return [each if isinstance(each, float) else integer(0).read(each)]
+
+    return [level for each in as_list(value) for level in read(each)]
 
 
 def _classes(value: Any) -> list[str]:
@@ -81,7 +85,7 @@ def _size(value: Any) -> float:
     return parse_size(value) if isinstance(value, str) else value if value == math.inf else integer(1).read(value)
 
 
-LEVELS = Kind(_levels, "levels, for example 1,3,5 or 1-64,159", "LEVELS")
+LEVELS = Kind(_levels, "levels, for example 1,3,5 or 1-64,159 or 0.25,1.75", "LEVELS")
 """Lists of levels, also as text with commas and ranges."""
 
 CLASSES = Kind(_classes, "class names in label order, or a text file of them", "FILE")
@@ -109,7 +113,7 @@ class RecipeSettings(Settings):
         limit: Use only the first N images. 0 uses all. Default: the recipe's.
         only: Transforms or groups, comma-separated, e.g. fog,frost or noise or all. Default: the recipe's.
         severities: Severities (or difficulties of sequences, or bandwidths), comma-separated, with ranges, e.g. 1,3,5
-            or 1-64,159. Default: the recipe's.
+            or 1-64,159; real ones of ImageNet-C's 15, e.g. 0.25,1.75. Default: the recipe's.
         grid: For imagenet-s: which pairs of decoder and resize operator. One of: paper, full, decoders, resizers.
         seed: Seed of all random numbers, 0 to 2^64 - 1. Default: the recipe's.
         frost_folder: Folder with the six frost textures. Default: those of the package imagecorruptions.
@@ -131,7 +135,7 @@ class RecipeSettings(Settings):
     classes: Sequence[str] | None = setting(None, CLASSES, IMAGES)
     limit: int | None = setting(None, integer(), IMAGES)
     only: Sequence[str] | None = setting(None, words(), TRANSFORMS)
-    severities: Sequence[int] | None = setting(None, LEVELS, TRANSFORMS, "--severities --difficulty")
+    severities: Sequence[float] | None = setting(None, LEVELS, TRANSFORMS, "--severities --difficulty")
     grid: Sequence[str] | None = setting(None, words("NAME"), TRANSFORMS)
     seed: int | None = setting(None, integer(), TRANSFORMS)
     frost_folder: str | None = setting(None, FROST, TRANSFORMS)

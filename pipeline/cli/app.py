@@ -17,6 +17,7 @@ from pipeline.cli import signals
 from pipeline.cli.commands.attack import attack
 from pipeline.cli.commands.budgets import budgets
 from pipeline.cli.commands.build import build
+from pipeline.cli.commands.ccc import ccc_matrix, ccc_stream
 from pipeline.cli.commands.doctor import doctor
 from pipeline.cli.commands.evaluate import evaluate
 from pipeline.cli.commands.export import export
@@ -75,6 +76,16 @@ COMMANDS: Mapping[str, CommandEntry] = {
         budgets,
         EVALUATE,
         "robustshards budgets clean --model timm:resnet50 --attack fgsm --largest 8/255 --out budgets",
+    ),
+    "ccc-matrix": CommandEntry(
+        ccc_matrix,
+        EVALUATE,
+        "robustshards ccc-matrix --model timm:resnet50 --source imagenet-val --out matrix.npz --baseline 0 --nodes 3",
+    ),
+    "ccc": CommandEntry(
+        ccc_stream,
+        EVALUATE,
+        "robustshards ccc imagenet-val --matrix matrix.npz --baseline 0 --speed 2 --images 6 --out ccc",
     ),
     "select": CommandEntry(
         select,

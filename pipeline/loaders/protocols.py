@@ -351,6 +351,11 @@ PROTOCOLS: Mapping[str, Protocol] = {
 def find(protocol: str | None) -> Protocol:
     """Return a protocol. Raise UserError if there is none of this name."""
     found = PROTOCOLS.get(DEFAULT if protocol is None else protocol)
+    if protocol == "ccc":
+        raise UserError(
+            "the protocol ccc shows no data set, since it makes its images from photographs: use robustshards.torch.CCC"
+            " to read them, or robustshards ccc to store them"
+        )
     if found is None:
         raise UserError(f"invalid protocol {protocol!r}: use {', '.join(PROTOCOLS)}")
     return found

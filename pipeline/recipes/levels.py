@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import UserError
 from pipeline.text import shown
+from pipeline.transforms.family import HUNDREDTHS
 
 MAX_RANGE = 10_000
 """Maximum number of levels of a range, so that a mistyped one does not fill the memory."""
 
 _RANGE = re.compile(r"(\d{1,9})\s*-\s*(\d{1,9})")
 
+_REAL = re.compile(r"\d{1,3}\.\d{1,9}")
+
 _LEAST_RUN = 6
 """Minimum number of levels at equal distances that are shown as a run."""
 
 
-def parse_levels(text: str) -> list[int]:
-    """Return the levels of a text such as ``1-64,159``.
-
-    Args:
-        text: Comma-separated integers and ranges, which contain both of their ends.
+def whole_level(level: object) -> object:
+    """Return a real level as an integer: whole ones as they are, others in hundredths. Other values stay as they are.
 
     Raises:
-        UserError: A part is neither an integer nor an increasing range, or a range is too long.
+        ValueError: It is not a multiple of 0.01 from 0.1 on.
+    """
+    if not isinstance(level, float) or level.is_integer():
+        return int(level) if isinstance(level, float) else level
+    if not level >= 0.1 or not math.isclose(level * HUNDREDTHS, found := round(level * HUNDREDTHS)):
+        raise ValueError(f"real levels are multiples of 0.01 from 0.1 on, not {level!r}")
+    return found
+
+
+def parse_levels(text: str) -> list[float]:
+    """Return the levels of a text such as ``1-64,159`` or ``0.25,1.75``.
+
+    Args:
+        text: Comma-separated numbers, and ranges of integers, which contain both of their ends.
+
+    Raises:
+        UserError: A part is neither a number nor an increasing range, or a range is too long.
     """
     return [level for word in text.split(",") for level in _parsed(word.strip(), text)]
 
 
-def _parsed(word: str, text: str) -> Sequence[int]:
+def _parsed(word: str, text: str) -> Sequence[float]:
     if found := _RANGE.fullmatch(word):
         first, last = map(int, found.groups())
         if not first <= last < first + MAX_RANGE:
             raise UserError(f"invalid range {word!r} of levels: use increasing ends, for example 1-64")
         return range(first, last + 1)
     try:
-        return [int(word)]
+        return [float(word) if _REAL.fullmatch(word) else int(word)]
     except ValueError:
         raise UserError(
-            f"invalid levels {shown(text)}: use comma-separated integers or ranges, for example 1,3,5 or 1-64,159"
+            f"invalid levels {shown(text)}: use comma-separated integers or ranges, for example 1,3,5 or 1-64,159, or "
+            "severities such as 0.25"
         ) from None
 
 

@@ -67,6 +67,9 @@ def parse(text: bytes | str, where: str) -> Recipe:
         UserError: The recipe is invalid; the message names ``where`` and the field.
     """
     content = read_toml(text, where)
+    transforms = content.get("transforms")
+    if isinstance(transforms, dict) and "severities" in transforms and "levels" not in transforms:
+        transforms["levels"] = transforms.pop("severities")
     if "extends" not in content:
         return validated(Recipe, content, where)
     base = content.pop("extends")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import fixed_size
@@ -17,13 +17,13 @@ from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import AnyEncoder
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.recipes.attacks import AttackTable
-from pipeline.recipes.levels import shown_levels
+from pipeline.recipes.levels import shown_levels, whole_level
 from pipeline.sources.kinds import AUTO, KINDS, check_part_options
 from pipeline.sources.parts import PartOptions
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.schema import Task
 from pipeline.text import shown
-from pipeline.transforms.family import Condition, Draws, Family, Pair
+from pipeline.transforms.family import HUNDREDTHS, Condition, Draws, Family, Pair
 from pipeline.transforms.registry import FAMILIES, family_named
 from pipeline.transforms.seeds import SEED_LIMIT, sample_seed
 
@@ -68,7 +68,8 @@ class PrepareTable(StrictTable):
 class TransformsTable(StrictTable):
     """``[transforms]``: a family, names or groups of its transforms, and their levels (severities).
 
-    ``shape`` is that of the family's filters; None is the default of the family. Families without filters ignore it.
+    Real severities, such as 1.75, become levels in hundredths. ``shape`` is that of the family's filters; None is the
+    default of the family. Families without filters ignore it.
     """
 
     family: Annotated[str, one_of(FAMILIES)]
@@ -76,6 +77,24 @@ class TransformsTable(StrictTable):
     levels: tuple[int, ...]
     motion: Literal["native", "imagemagick"] = "native"
     shape: str | None = None
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _in_hundredths(cls, levels: Any, info: ValidationInfo) -> Any:
+        if not isinstance(levels, list):
+            return levels
+        family = family_named(info.data["family"]) if "family" in info.data else None
+        if family is None or not family.real:
+            return tuple(levels)
+        for level in levels:
+            if type(level) is int and level > family.levels[-1]:  # a mistake, not a level in hundredths
+                raise ValueError(f"{level} is unknown; allowed: {shown_levels(family.levels)}, and reals such as 1.5")
+        return tuple(map(whole_level, levels))
+
+    @field_serializer("levels")
+    def _as_written(self, levels: tuple[int, ...]) -> Any:  # a type would turn integers into floats
+        family = family_named(self.family)
+        return tuple(each / HUNDREDTHS if family.real and each > family.levels[-1] else each for each in levels)
 
 
 class ShardsTable(StrictTable):
@@ -128,12 +147,25 @@ class Recipe(StrictTable):
                     f"transforms.only: {name} was not published for the profile {self.profile}; use {', '.join(known)}"
                 )
         for level in self.transforms.levels:
-            if level not in allowed:
+            if level not in allowed and not self._is_real(level):
                 raise ValueError(f"transforms.levels: {level} is unknown; allowed: {shown_levels(allowed)}")
         self._check_filters()
         if not (self.encoder.images or self.family.sequences):
             raise ValueError(f"encoder.name: {self.encoder.name} stores sequences, but {self.name} makes single images")
         return self
+
+    def _is_real(self, level: int) -> bool:
+        """Return whether a level is a real severity in hundredths. Raises ValueError where a transform has none."""
+        family, last = self.family, self.family.levels[-1]
+        if not family.real or not last < level < HUNDREDTHS * last or level % HUNDREDTHS == 0:
+            return False
+        for name in family.select(self.transforms.only):
+            if name not in family.real or self.profile != family.profiles[0]:
+                raise ValueError(
+                    f"transforms.levels: {name} has no severity {level / HUNDREDTHS} in the profile {self.profile}; "
+                    f"{', '.join(family.real)} have real severities in the profile {family.profiles[0]}"
+                )
+        return True
 
     def _check_filters(self) -> None:
         """Check shape and levels of a family with filters. Raises ValueError."""

@@ -61,7 +61,7 @@ class Renderer:
                 )
             return data
         photograph = decode(data, self._recipe.prepare.decoder) if isinstance(data, bytes) else data
-        return photograph if box is None else _crop(photograph, box)
+        return photograph if box is None else boxed(photograph, box)
 
     def prepare(self, photograph: Image | bytes) -> Any:
         """Return the input of the transforms, for example the cropped image. Its type depends on the family.
@@ -141,7 +141,7 @@ def source_digest(data: bytes | Image) -> str:
     return hashlib.sha256(data if isinstance(data, bytes) else data.data).hexdigest()
 
 
-def _crop(photograph: Image, box: Box) -> Image:
+def boxed(photograph: Image, box: Box) -> Image:
     """Return the part of an image inside a box. Raises SampleError if it is empty."""
     left, top, right, bottom = box
     part = photograph[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]

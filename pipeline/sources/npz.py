@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -18,12 +19,19 @@ LARGEST_ARRAY = 3 * 2**28
 """Maximum total size of the arrays in bytes: 768 MiB. 50,000 images of 64 x 64 pixels have 614 MB."""
 
 
-def load(place: Place, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Load arrays of integers.
+def names(place: Place) -> list[str]:
+    """Return the names of the arrays of an archive. Raise UserError as :func:`load` does."""
+    with _readable(place) as archive:
+        return [each.removesuffix(".npy") for each in archive.namelist()]
+
+
+def load(place: Place, names: Sequence[str], kinds: str = "iu") -> dict[str, np.ndarray]:
+    """Load arrays of numbers.
 
     Args:
         place: The archive.
         names: Names of the arrays, which must all exist.
+        kinds: Accepted kinds of dtype. Default: integers.
 
     Returns:
         Name -> array.
@@ -31,16 +39,23 @@ def load(place: Place, names: Sequence[str]) -> dict[str, np.ndarray]:
     Raises:
         UserError: The archive is damaged or too large, or an array is missing or has an unsupported dtype.
     """
+    with _readable(place) as archive:
+        found = archive.namelist()
+        if missing := [f"{name}.npy" for name in names if f"{name}.npy" not in found]:
+            shown = ", ".join(found[:5])[:200] or "nothing"
+            raise ValueError(f"it must contain {missing[0]}; it contains {shown}")
+        infos = {name: archive.getinfo(f"{name}.npy") for name in names}
+        if (total := sum(info.file_size for info in infos.values())) > LARGEST_ARRAY:
+            raise ValueError(f"it has arrays of {total} bytes; the maximum is {LARGEST_ARRAY}")
+        return {name: _array(archive, info, kinds) for name, info in infos.items()}
+
+
+@contextmanager
+def _readable(place: Place) -> Iterator[zipfile.ZipFile]:
+    """Open an archive, and raise UserError for what is wrong with it."""
     try:
         with place.store.open(place.name) as file, open_zip(file, LARGEST_ARRAY) as archive:
-            found = archive.namelist()
-            if missing := [f"{name}.npy" for name in names if f"{name}.npy" not in found]:
-                shown = ", ".join(found[:5])[:200] or "nothing"
-                raise ValueError(f"it must contain {missing[0]}; it contains {shown}")
-            infos = {name: archive.getinfo(f"{name}.npy") for name in names}
-            if (total := sum(info.file_size for info in infos.values())) > LARGEST_ARRAY:
-                raise ValueError(f"it has arrays of {total} bytes; the maximum is {LARGEST_ARRAY}")
-            return {name: _array(archive, info) for name, info in infos.items()}
+            yield archive
     except UnreachableError:
         raise
     except OSError as error:
@@ -49,7 +64,7 @@ def load(place: Place, names: Sequence[str]) -> dict[str, np.ndarray]:
         raise UserError(f"{place.location} is damaged or unsafe: {error or type(error).__name__}") from error
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str) -> np.ndarray[Any, Any]:
     """Load one array. Raise ValueError if its size differs from its header, or its dtype is not supported."""
     with archive.open(info) as start:
         try:
@@ -58,8 +73,9 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray[Any, A
             raise ValueError(f"{info.filename}: {error}") from error
     with archive.open(info) as file:
         file.read(header.offset)
-        if header.dtype.kind not in "iu" or not header.dtype.isnative:
-            raise ValueError(f"{info.filename} has the unsupported dtype {header.dtype.str!r}; use integers")
+        if header.dtype.kind not in kinds or not header.dtype.isnative:
+            wanted = "numbers" if "f" in kinds else "integers"
+            raise ValueError(f"{info.filename} has the unsupported dtype {header.dtype.str!r}; use {wanted}")
         # Pages of an empty array are allocated when written, so a forged size allocates nothing.
         content = np.empty(prod(header.shape) * header.dtype.itemsize, np.uint8)
         filled = 0

@@ -51,6 +51,8 @@ def _faults_of_names(family: Family) -> Iterator[str]:
 
 
 def _faults_of_levels(family: Family) -> Iterator[str]:
+    if not set(family.real) <= set(family.names):
+        yield f"real: {family.real} are not all transforms of the family"
     if not family.levels or sorted(set(family.levels)) != list(family.levels) or family.levels[0] < 0:
         yield f"levels: {family.levels} must be one or more increasing integers, 0 or larger"
     for name in family.names:

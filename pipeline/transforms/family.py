@@ -42,6 +42,9 @@ WHOLE_BUDGET = sys.maxsize
 """Value of ``prepared_bytes`` for photographs that a worker must process one at a time, because rendering needs much
 more memory than the prepared photograph itself."""
 
+HUNDREDTHS = 100
+"""Real levels are counted in hundredths: the severity 1.75 is the level 175."""
+
 NO_LEVELS = (0,)
 """Levels of a family without levels."""
 
@@ -106,6 +109,8 @@ class Family:
             ``sequences`` is set.
         groups: Group -> transforms in published order. Recipes and ``--only`` accept names of groups.
         levels: Levels that a recipe can request.
+        real: Transforms that have real levels too, with the first profile. They are counted in HUNDREDTHS, between the
+            last of ``levels`` and a hundred times that.
         profiles: Profiles that a recipe can request.
         published: Profile -> the transforms that it has, for profiles without parameters for some of them.
         shapes: Shapes of its filters, the default first. A recipe chooses one. Empty for other families.
@@ -140,6 +145,7 @@ class Family:
     render: Callable[[Condition, Rendering], Render]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     levels: tuple[int, ...] = NO_LEVELS
+    real: tuple[str, ...] = ()
     profiles: tuple[str, ...] = tuple(PROFILE_SIDES)
     published: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shapes: tuple[str, ...] = ()
@@ -158,6 +164,10 @@ class Family:
     listing: Callable[[], Listing] | None = None
     modules: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+
+    def largest_level(self, name: str) -> int:
+        """Return the largest level of a transform, also of its real ones."""
+        return self.levels[-1] * (HUNDREDTHS if name in self.real else 1)
 
     def least_pass_all(self, height: int, width: int) -> int | None:
         """Return the lowest level that leaves images unchanged with one of the shapes; None if no level does.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import corruptions
 from corruptions.catalogue import SEVERITIES, Transform
-from pipeline.transforms.family import Condition, Family, Listing, Recognition, Render, Rendering
+from pipeline.transforms.family import HUNDREDTHS, Condition, Family, Listing, Recognition, Render, Rendering
 
 CITATION = """\
 @inproceedings{hendrycks2019benchmarking,
@@ -32,9 +32,9 @@ def listing(kind: str, rows: Iterable[Transform]) -> Listing:
 
 def corrupted(condition: Condition, rendering: Rendering) -> Render:
     """Return the function that corrupts a prepared image, for every family of corruptions."""
-    return corruptions.corruptor(
-        condition.transform, condition.level, profile=rendering.profile, options=rendering.options
-    )
+    name, level = condition
+    severity: float = level if level <= SEVERITIES[-1] else level / HUNDREDTHS
+    return corruptions.corruptor(name, severity, profile=rendering.profile, options=rendering.options)
 
 
 FAMILY = Family(
@@ -45,6 +45,7 @@ FAMILY = Family(
     render=corrupted,
     groups={group: corruptions.names(group) for group in corruptions.GROUPS},
     levels=SEVERITIES,
+    real=corruptions.names("benchmark"),
     recognition=Recognition(
         ("<corruption>/<severity>/<class>/<file>", "<corruption>_<severity>/<class>/<file>"), other_names=True
     ),

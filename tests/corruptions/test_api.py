@@ -142,7 +142,7 @@ def test_noise_without_a_seed_warns_once_at_the_second_image(
         ({"severity": 0}, ValueError, r"severity must be 1\.\.5, not 0"),
         ({"severity": 6}, ValueError, r"severity must be 1\.\.5, not 6"),
         ({"severity": True}, TypeError, "severity must be an integer, not True"),
-        ({"severity": 1.0}, TypeError, "severity must be an integer, not 1.0"),
+        ({"severity": "1"}, TypeError, "severity must be an integer, not '1'"),
         ({"profile": "mnist"}, ValueError, "unknown profile 'mnist'; allowed: imagenet"),
         ({"seed": -1}, ValueError, r"seed must be 0 <= seed < 2\*\*128, not -1"),
         ({"seed": 2**128}, ValueError, "seed must be"),

@@ -55,7 +55,7 @@ def test_wrong_names_and_levels_are_refused_by_type_checkers_and_functions() -> 
     with pytest.raises(ValueError, match="unknown corruption"):
         rs.corrupt(IMAGE, "fogg")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="severity must be"):
-        rs.corrupt(IMAGE, "fog", severity=9)  # type: ignore[arg-type]
+        rs.corrupt(IMAGE, "fog", severity=9)
     with pytest.raises(ValueError, match="unknown group"):
         rs.corruptions.names("noises")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown profile"):

@@ -49,6 +49,9 @@ PROFILE = "tiny"
 SOME_LEVELS: Mapping[str, tuple[int, ...]] = {"low-pass": (0, 1, 5, 16, 40, 112)}
 """Family with many levels -> those to record."""
 
+REAL_LEVELS = (25, 475)
+"""Real severities to record, in hundredths."""
+
 NOT_REPRODUCIBLE = frozenset({"nvjpeg"})
 """A decoder that needs a GPU."""
 
@@ -146,7 +149,8 @@ def _conditions(family: Family, profile: str) -> Iterator[Condition]:
     """Yield the reproducible conditions of a family in a profile."""
     for name in family.names_in(profile):
         if not NOT_REPRODUCIBLE & set(family.pairs.get(name, ())):
-            levels = SOME_LEVELS.get(family.name, family.levels)
+            real = REAL_LEVELS if name in family.real and profile == family.profiles[0] else ()
+            levels = (*SOME_LEVELS.get(family.name, family.levels), *real)
             yield from dict.fromkeys(Condition(name, family.level_of(name, level)) for level in levels)
 
 

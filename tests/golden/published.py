@@ -1,7 +1,7 @@
 """The small part of the published outputs that is committed, so that a checkout alone can test parity.
 
-``python -m tests.golden.published FOLDER`` extracts it from the complete reference files, ``imagenet_c.npz`` and
-``imagenet_p.npz``.
+``python -m tests.golden.published FOLDER`` extracts it from the complete reference files, ``imagenet_c.npz``,
+``imagenet_p.npz`` and ``ccc.npz``.
 """
 
 from __future__ import annotations
@@ -39,8 +39,13 @@ def kept_perturbation(key: str, length: int | None) -> bool:
     return len(rest) == 1 or rest[-1] == "length" or rest[-1] in frames
 
 
+def kept_ccc(key: str) -> bool:
+    """Return whether to commit a part of CCC: interpolated parameters, paths and crops, but no images and walks."""
+    return key.partition("/")[0] in ("table", "path", "crop")
+
+
 def main(folder: Path) -> None:
-    """Write the committed part of both files."""
+    """Write the committed part of all files."""
     FOLDER.mkdir(exist_ok=True)
     with np.load(folder / "imagenet_c.npz") as archive:
         np.savez_compressed(FOLDER / "imagenet_c.npz", **{key: archive[key] for key in archive if kept_corruption(key)})
@@ -48,6 +53,8 @@ def main(folder: Path) -> None:
         lengths = {key.rpartition("/")[0]: int(archive[key]) for key in archive if key.endswith("/length")}
         kept = [key for key in archive if kept_perturbation(key, lengths.get(key.rpartition("/")[0]))]
         np.savez_compressed(FOLDER / "imagenet_p.npz", **{key: archive[key] for key in kept})
+    with np.load(folder / "ccc.npz") as archive:
+        np.savez_compressed(FOLDER / "ccc.npz", **{key: archive[key] for key in archive if kept_ccc(key)})
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from tests.factories.indexed_sets import (
 )
 
 
-@pytest.mark.parametrize("condition", ["fog/101", "fog/" + "9" * 200, "fog_" + "9" * 200])
+@pytest.mark.parametrize("condition", ["spatter/101", "spatter/" + "9" * 200, "spatter_" + "9" * 200])
 def test_levels_in_names_have_a_maximum(tmp_path: Path, condition: str) -> None:
     with pytest.raises(UserError, match=r"has the invalid level '\d+': 0 to 100 are allowed"):
         found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from pipeline.builder.settings import RecipeSettings
 from pipeline.errors import UserError
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
-from pipeline.transforms.family import Condition
+from pipeline.transforms.family import Condition, Rendering
 from pipeline.transforms.registry import FAMILIES
 
 IMAGENET_C = library.load("imagenet-c")
@@ -54,6 +55,44 @@ def test_difficulties_apply_only_to_noises() -> None:
     """Only the noise sequences differ between difficulties, so the others are built once."""
     chosen = library.load("imagenet-p").changed(transforms={"only": ["shot_noise", "tilt"], "levels": [2, 3]})
     assert [str(condition) for condition in chosen.conditions()] == ["shot_noise-2", "shot_noise-3", "tilt-1"]
+
+
+def test_real_severities_are_levels_in_hundredths() -> None:
+    text = 'extends = "imagenet-c"\nname = "quarters"\n[transforms]\nonly = ["fog"]\nseverities = [1.75, 2.0, 0.25]'
+    assert [str(each) for each in library.parse(text, "x").conditions()] == ["fog-2", "fog-25", "fog-175"]
+    settings = RecipeSettings(IMAGENET_C, "x", only=["fog"], severities="0.25,3,1.75")
+    changed = settings.changed_recipe()
+    assert changed.transforms.levels == (25, 3, 175)
+    assert "0.25,\n    3,\n    1.75," in changed.to_toml()
+    assert library.parse(changed.to_toml(), "x") == changed
+    image = np.random.default_rng(1).integers(0, 256, (64, 64, 3), np.uint8)
+    render = FAMILIES["corruptions"].render(Condition("fog", 175), Rendering("imagenet", corruptions.Options()))
+    np.testing.assert_array_equal(render(image, 5), corruptions.corrupt(image, "fog", 1.75, seed=5))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"transforms": {"levels": [0.123]}}, "multiples of 0.01 from 0.1 on, not 0.123"),
+        ({"transforms": {"levels": [0.05]}}, "not 0.05"),
+        ({"transforms": {"levels": [5.5]}}, "550 is unknown; allowed: 1, 2, 3, 4, 5"),
+        ({"transforms": {"levels": [25]}}, r"levels: 25 is unknown; allowed: 1, 2, 3, 4, 5, and reals such as 1\.5"),
+        ({"transforms": {"levels": [1.5], "only": ["fog", "spatter"]}}, "spatter has no severity 1.5 in the profile"),
+        (
+            {"transforms": {"levels": [1.5]}, "profile": "tiny"},
+            "no severity 1.5 in the profile tiny; .* in the profile",
+        ),
+    ],
+)
+def test_invalid_real_severities_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        IMAGENET_C.changed(**change)
+
+
+@pytest.mark.parametrize("name", ["low-pass", "imagenet-p"])
+def test_families_without_real_levels_refuse_them(name: str) -> None:
+    with pytest.raises(UserError, match=r"transforms\.levels\.0: invalid value 1\.5: must be a valid integer"):
+        library.load(name).changed(transforms={"levels": [1.5, 112]})
 
 
 def test_group_all_adds_four_corruptions() -> None:

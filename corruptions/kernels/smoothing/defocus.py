@@ -49,9 +49,12 @@ class Disk(NamedTuple):
 
 
 def sharp_disk(radius: float) -> NDArray[np.float32]:
-    """Return a disk of ones on the published grid, float32 (N, N)."""
-    reach = SMALL_GRID if radius <= SMALL_GRID else int(radius)
-    axis = np.arange(-reach, reach + 1)
+    """Return a disk of ones on the published grid, float32 (N, N).
+
+    Quirk: the grid of a large radius that is no integer begins at -radius. It may have an even number of points, and
+    none of them in the centre.
+    """
+    axis = np.arange(-SMALL_GRID, SMALL_GRID + 1) if radius <= SMALL_GRID else np.arange(-radius, radius + 1)
     inside: NDArray[np.float32] = (axis[:, None] ** 2 + axis[None, :] ** 2 <= radius * radius).astype(np.float32)
     return inside
 
@@ -317,6 +320,42 @@ def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, e
     return out
 
 
+@kernel
+def correlate(padded, weights, channels, out):
+    """Write an image correlated with a filter, clipped at 255 and truncated, to ``out``, uint8 (H, W * channels).
+
+    Args:
+        padded: uint8 (H + N, (W + N) * channels), with N // 2 mirrored pixels before the image.
+        weights: float32 (N, M), where M is N or larger, a multiple of 4, and the additional columns are 0.
+        channels: Number of channels.
+        out: uint8 (H, W * channels).
+    """
+    width, (rows, columns) = out.shape[1], weights.shape
+    wide = np.zeros((padded.shape[0], width + columns * channels), np.float32)
+    for y in range(padded.shape[0]):
+        copy(padded[y], wide[y][: padded.shape[1]])
+    total = scratch(width, np.float32)
+    for y in range(out.shape[0]):
+        total[:] = 0
+        for i in range(rows):
+            row, half = wide[y + i], weights[i]
+            for j in range(0, columns, 4):
+                a, b = row[j * channels :][:width], row[(j + 1) * channels :][:width]
+                c, d = row[(j + 2) * channels :][:width], row[(j + 3) * channels :][:width]
+                for x in range(width):
+                    total[x] += (a[x] * half[j] + b[x] * half[j + 1]) + (c[x] * half[j + 2] + d[x] * half[j + 3])
+        target = out[y]
+        for x in range(width):
+            target[x] = np.uint8(np.int32(min(total[x], 255.0)))
+
+
+@lru_cache(maxsize=64)
+def dense_weights(radius: float, alias: float) -> NDArray[np.float32]:
+    """Return :func:`disk_weights` with columns of zeros up to a multiple of 4."""
+    weights = disk_weights(radius, alias)
+    return np.ascontiguousarray(np.pad(weights, ((0, 0), (0, -len(weights) % 4))))
+
+
 def defocus(image: NDArray[np.uint8], radius: float, alias: float) -> NDArray[np.uint8]:
     """Return an image correlated with the smoothed disk.
 
@@ -328,8 +367,14 @@ def defocus(image: NDArray[np.uint8], radius: float, alias: float) -> NDArray[np
     Returns:
         A new uint8 array (H, W, C).
     """
-    disk = decompose_disk(radius, alias)
     height, width, channels = image.shape
+    if radius > SMALL_GRID and radius != int(radius):  # the disk is not symmetric about a pixel
+        out, weights = np.empty((height, width * channels), np.uint8), dense_weights(radius, alias)
+        margin = len(weights) // 2
+        rows, columns = mirror_indices(height, margin), mirror_indices(width, margin)
+        correlate(pad_mirrored(image.reshape(height, -1), rows, columns, margin, channels), weights, channels, out)
+        return out.reshape(image.shape)
+    disk = decompose_disk(radius, alias)
     rows, columns = mirror_indices(height, disk.margin), mirror_indices(width, disk.margin)
     padded = pad_mirrored(image.reshape(height, -1), rows, columns, disk.margin, channels)
     return blur_disk(padded, channels, *disk).reshape(image.shape)

@@ -131,7 +131,7 @@ def identifier_of_transform(name: str) -> str:
 
 def max_level(name: str) -> int:
     """Return the maximum level of a transform."""
-    return max([MAX_LEVEL, *(family.levels[-1] for family in FAMILIES.values() if name in family.names)])
+    return max([MAX_LEVEL, *(each.largest_level(name) for each in FAMILIES.values() if name in each.names)])
 
 
 def level_of(text: str, path: str, largest: int) -> int:

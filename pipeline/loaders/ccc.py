@@ -1,0 +1,147 @@
+"""CCC for PyTorch: an endless stream of photographs under two corruptions that change continuously."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import cv2
+from numpy.typing import ArrayLike
+from torch.utils.data import default_collate, get_worker_info
+
+from corruptions import ccc
+from pipeline.errors import UserError
+from pipeline.loaders.items import FORMS, Form, InputTransform
+from pipeline.loaders.order import SEED_LIMIT, Share
+from pipeline.loaders.streams import Batch, Position, Stream, _check_ranks
+from pipeline.render.ccc import LONGEST_STREAM, CCCImages, Entry, ccc_images
+from pipeline.settings import integer
+from pipeline.sources.base import UNLABELLED
+from pipeline.sources.kinds import AUTO
+from pipeline.storage.trusted_locations import absolute
+
+COLUMNS = (*ccc.Step._fields, "step", "source_id")
+"""What items can contain besides image and label."""
+
+
+_COUNT = integer(1, LONGEST_STREAM)
+
+
+class CCC(Stream):
+    """A stream of CCC (Press et al., NeurIPS 2023) as a ``torch.utils.data.IterableDataset``.
+
+    Its images are made from photographs when they are read.
+
+    Items are batches (images, labels) as tensors. Pass it to ``DataLoader(ccc, batch_size=None, num_workers=N)``.
+    Batches are cut from the whole stream, so that one may contain images of two steps. All batches are the same for any
+    number of loader processes; ranks, ``seek``, ``state_dict`` and ``load_state_dict`` are those of ``Stream``.
+
+    Args:
+        source: Folder or URL of clean images, in any layout of ``robustshards build``. Labels are those of a build.
+        accuracies: The accuracy matrix of a fixed model: path or URL of an ``.npz`` file, or its arrays. Key
+            ``n1_<first>_n2_<second>`` -> percents, 21 x 21, at severities 0, 0.25 ... 5. Pickles are refused.
+        baseline: Target accuracy in percent. Published: 40 (CCC-Easy), 20 (CCC-Medium) and 0 (CCC-Hard).
+        speed: Images per step, all different. Published: 1000, 2000 and 5000.
+        seed: Seed. Published: 43, 44 and 45.
+        batch_size: Images per batch. None: items are single images (image, label).
+        images: Length of the stream.
+        pixels: Leave out the JPEG of quality 85 through which published images pass. Faster, with other pixels.
+        source_kind: Layout of the source. Default: detected.
+        classes: All class names in label order. Default: the source numbers its classes.
+        input_transform: Function applied to each image, as for ``Images``.
+        as_: Form of the images, as for ``Images``.
+        columns: Names among ``first``, ``second``, ``first_severity``, ``second_severity``, ``step`` and ``source_id``.
+            Items are then (image, label, {name: value}).
+        unlabelled: Whether to accept images without labels, whose label is -1.
+        rank: Number of this process among those that share the stream, as for ``Stream``.
+        world_size: Number of processes that share the stream.
+
+    Raises:
+        UserError: If an argument, the source or the matrix is invalid. Reading a damaged image raises it as well.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        accuracies: str | os.PathLike[str] | Mapping[str, ArrayLike],
+        baseline: float = 20,
+        speed: int = 1000,
+        seed: int = 43,
+        batch_size: int | None = 64,
+        images: int = 7_500_000,
+        *,
+        pixels: bool = False,
+        source_kind: str = AUTO,
+        classes: Sequence[str] = (),
+        input_transform: InputTransform | None = None,
+        as_: Form | None = None,
+        columns: Iterable[str] = (),
+        unlabelled: bool = False,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        stream = ccc.Stream(baseline, _COUNT.checked(speed, "speed"), integer(0, SEED_LIMIT - 1).checked(seed, "seed"))
+        self._batch_size = None if batch_size is None else _COUNT.checked(batch_size, "batch_size")
+        self._length = _COUNT.checked(images, "images")
+        self._form = as_ or ("tensor" if input_transform is None else "pil")
+        self._input_transform = input_transform
+        self._columns = (columns,) if isinstance(columns, str) else tuple(columns)
+        if self._form not in FORMS or (self._form == "pil" and input_transform is None and batch_size is not None):
+            raise UserError(f"invalid as_ {as_!r}: use 'tensor' or 'array', or 'pil' with an input_transform")
+        if unknown := [name for name in self._columns if name not in COLUMNS]:
+            raise UserError(f"invalid columns {unknown!r}: use names among {', '.join(COLUMNS)}")
+        if not isinstance(accuracies, str | os.PathLike | Mapping):
+            raise UserError(f"invalid accuracies {accuracies!r}: pass the path of an .npz file, or arrays by key")
+        matrix = accuracies if isinstance(accuracies, Mapping) else os.fspath(accuracies)
+        self._made: CCCImages = ccc_images(
+            absolute(os.fspath(source)),
+            matrix,
+            stream,
+            self._length,
+            kind=source_kind,
+            classes=classes,
+            encode=not pixels,
+        )
+        if not unlabelled and any(image.label == UNLABELLED for image in self._made.listing):
+            raise UserError("the source has images without labels: pass unlabelled=True, or sort them into folders")
+        self._ranks = _check_ranks(rank, world_size)
+        self._next = self._latest = Position()
+        self._entry: Entry | None = None
+
+    def __len__(self) -> int:
+        """Return the number of items that this rank reads."""
+        return self._share().length(self._items_of_all())
+
+    def __repr__(self) -> str:
+        """Return the name of the stream and its length."""
+        return f"<CCC {self._made.stream}: {self._length:,} images in {len(self._made.steps):,} steps>"
+
+    def _read(self, share: Share, reached: int) -> Iterator[Any]:
+        if get_worker_info() is not None:
+            cv2.setNumThreads(1)
+        size = self._batch_size or 1
+        for unit in share.units(0, self._items_of_all(), reached):
+            samples = [self._sample(each) for each in range(unit * size, min((unit + 1) * size, self._length))]
+            self._latest = Position(share.origin, share.position_after(unit))
+            yield samples[0] if self._batch_size is None else Batch(default_collate(samples))
+
+    def _sample(self, number: int) -> tuple[Any, ...]:
+        """Return an image of the stream, counted from 0: (image, label) or (image, label, columns)."""
+        step, place = divmod(number, self._made.stream.speed)
+        if self._entry is None or self._entry.number != step:
+            self._entry = self._made.entry(step)
+        image = self._made.listing[self._entry.indices[place]]
+        made: Any = FORMS[self._form](self._made.render(step, image))
+        if self._input_transform is not None:
+            made = self._input_transform(made)
+        known = {**self._entry.step._asdict(), "step": step, "source_id": image.id}
+        return (made, image.label, *([{name: known[name] for name in self._columns}] if self._columns else []))
+
+    def _items_of_all(self) -> int:
+        return -(-self._length // (self._batch_size or 1))
+
+    def _digest(self) -> str:
+        facts = (self._made.digest, self._batch_size, self._current_ranks())
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
