@@ -18,7 +18,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.transforms import clean
 from robustshards._arguments import Location, described_by, optional_location
 from robustshards._progress import progress_bar
-from robustshards.evaluating import evaluate
+from robustshards.evaluating import check_parameters, evaluate
 from robustshards.rendering import render
 from robustshards.reporting import Evaluation, Report, report
 
@@ -117,7 +117,8 @@ def benchmark(
         OSError: If a file cannot be read or written.
     """
     given = locals()
-    inspect.signature(evaluate).bind(model, source, **options)  # raises TypeError for unknown names
+    bound = inspect.signature(evaluate).bind(model, source, **options)
+    check_parameters(bound.arguments.get("parameters", {}))
     folder = optional_location(out, "out")
     models = _named(model, options)
     chosen = [RecipeSettings.of(given, recipe=each).changed_recipe() for each in _listed(recipes)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,7 @@ def evaluate(
         OSError: If a file cannot be read or written.
     """
     given = {**locals(), "parameters": parameters or None}
+    check_parameters(parameters)
     with public_call(check_requirements):
         _check_ranks()
         place = data_location(data)
@@ -116,6 +117,14 @@ def evaluate(
         data_name = data.name if isinstance(data, DataSet) else os.path.basename(place.folder.rstrip("/"))
         with progress_bar(progress, f"{_model_name(model, name)} on {data_name}") as watcher:
             return written(out, lambda folder: _evaluate(model, given | where | {"out": folder}, watcher))
+
+
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Raise TypeError for keywords of evaluate that are no parameters of any protocol."""
+    from pipeline.loaders.protocols import KINDS
+
+    if unknown := parameters.keys() - {*KINDS, "conditions"}:
+        raise TypeError(f"evaluate() got an unexpected keyword argument {min(unknown)!r}")
 
 
 def _check_ranks() -> None:

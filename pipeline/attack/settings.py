@@ -111,7 +111,7 @@ def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: Cle
     """
     source = chosen_images(images, request.recipe.sample, request.recipe.sample_seed, request.ids)
     data_set, batch = images.data_set, model.batch or request.recipe.batch
-    evaluated = EvaluationRequest.of(vars(request), batch_size=batch, workers=0)
+    evaluated = EvaluationRequest.of(vars(request), batch_size=batch, workers=0, seed=0)
     table = settings(evaluated, images_of(data_set, list(data_set.chunks()), None), model, None)
     table = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch})})  # not one shard's images
     setup = Setup(
