@@ -1,6 +1,6 @@
 # make setup        create a virtual environment in .venv with all dependencies
 # make demo         build ImageNet-C, -P and -S from bundled photographs, evaluate a small classifier, write a report
-# make check        run formatter, linter, type checker, import contracts, and the tests that start no process
+# make check        run formatter, linter, type checker, import contracts, and the tests that run no command
 # make test         run the tests of everything that a change can break
 # make test-all     run all tests: also those that take long or need Ray, a browser or other environments
 # make lint         run formatter, linter, type checker and import contracts
@@ -94,7 +94,7 @@ PYTEST := $(BIN)/pytest --numprocesses 3 --dist worksteal
 
 check test test-all: export PYTHONDONTWRITEBYTECODE =# the tests start hundreds of processes: compile the sources only once
 check: lint
-	$(PYTEST) --no-processes -m "not large" -r fE
+	$(PYTEST) --quick -m "not large" -r fE
 
 test: setup
 	$(PYTEST) -m "not large" --durations 25

@@ -36,9 +36,7 @@ LARGE = frozenset({"browse", "clients"})
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of ``make check``."""
-    parser.addoption(
-        "--no-processes", action="store_true", help="Skip each test at the moment when it starts a process."
-    )
+    parser.addoption("--quick", action="store_true", help="Skip each test when it runs a command or starts a process.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,10 +54,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_processes(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Let tests skip themselves when they start a process, with the option ``--no-processes``."""
+def quick(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Let tests skip themselves when they start a process, with the option ``--quick``."""
     with pytest.MonkeyPatch.context() as patch:
-        if pytestconfig.getoption("--no-processes"):
+        if pytestconfig.getoption("--quick"):
             for owner, method in ((subprocess.Popen, "__init__"), (BaseProcess, "start")):
                 patch.setattr(owner, method, lambda *_, **__: pytest.skip("starts a process"))
         yield
@@ -156,7 +154,7 @@ def ray_address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def robustshards() -> Run:
+def robustshards(pytestconfig: pytest.Config) -> Run:
     """Return a function that runs the command: ``robustshards("build", "imagenet-c", ...)``.
 
     Builds use the local engine with one worker unless the arguments contain ``--executor``, ``--address`` or
@@ -164,6 +162,8 @@ def robustshards() -> Run:
     """
 
     def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
+        if pytestconfig.getoption("--quick"):
+            pytest.skip("runs a command")
         if arguments[0] == "build" and not {"--address", "--executor", "--help"} & set(arguments):
             arguments += ("--executor", "local", *(() if "--workers" in arguments else ("--workers", "1")))
         if not options.keys() <= {"cwd"}:
