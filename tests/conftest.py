@@ -34,6 +34,10 @@ LARGE = frozenset({"browse", "clients"})
 """Fixtures whose tests are left to ``make test-all``, as are those with the mark ``large``."""
 
 
+RAY = pytest.param("ray", marks=pytest.mark.large)
+"""The slow one of two engines that a test tries."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of ``make check``."""
     parser.addoption("--quick", action="store_true", help="Skip each test when it runs a command or starts a process.")

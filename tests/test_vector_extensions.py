@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import corruptions
 import perturbations
@@ -70,6 +71,7 @@ def digests() -> dict[str, str]:
     return {key: hashlib.sha256(made).hexdigest() for key, made in outputs.items()}
 
 
+@pytest.mark.large
 def test_vector_extensions_change_no_byte() -> None:
     """One process makes both without vector extensions: they share kernels, which take long to compile."""
     environment = {**os.environ, **PLAIN_CPU, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import robustshards as rs
-from tests.conftest import Run
+from tests.conftest import RAY, Run
 from tests.factories.indexed_sets import index_of, write_folders
 
 SCRIPT = """
@@ -44,7 +44,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", RAY])
 def test_script_without_main_guard_builds_silently_and_changes_nothing(
     executor: str, small_source: Path, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from PIL import Image
 
 from corruptions.cache import user_cache
 from pipeline.storage import trusted_locations
-from tests.conftest import ROOT, Run
+from tests.conftest import RAY, ROOT, Run
 
 AS_NOBODY = """
 import os
@@ -69,7 +69,7 @@ def test_full_or_closed_standard_error_is_ignored(small_source: Path, tmp_path: 
         assert process.wait(120) == code, whole
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", RAY])
 def test_build_works_without_standard_error_and_current_folder(
     small_source: Path, tmp_path: Path, executor: str
 ) -> None:

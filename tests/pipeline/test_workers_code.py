@@ -17,7 +17,7 @@ from pipeline.errors import UserError
 from pipeline.execution.processes import MAX_WORKERS
 from pipeline.execution.ray_cluster import cluster
 from pipeline.software import PACKAGES, installation
-from tests.conftest import ROOT, Run
+from tests.conftest import RAY, ROOT, Run
 from tests.factories.digests import data_digests
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
@@ -44,7 +44,7 @@ def build_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.parametrize("engine", ["local", "ray", "joined"])
+@pytest.mark.parametrize("engine", ["local", RAY, "joined"])
 def test_code_in_the_current_folder_is_not_run(
     hostile: Path, built_once: Path, small_source: Path, ray_address: str, engine: str
 ) -> None:
