@@ -15,7 +15,7 @@ from corruptions import ccc
 from pipeline.errors import UserError
 from pipeline.loaders.items import FORMS, Form, InputTransform
 from pipeline.loaders.order import SEED_LIMIT, Share
-from pipeline.loaders.streams import Batch, Position, Stream, _check_ranks
+from pipeline.loaders.streams import Batch, Position, Stream, check_ranks
 from pipeline.render.ccc import LONGEST_STREAM, CCCImages, Entry, ccc_images
 from pipeline.settings import integer
 from pipeline.sources.base import UNLABELLED
@@ -106,7 +106,7 @@ class CCC(Stream):
         )
         if not unlabelled and any(image.label == UNLABELLED for image in self._made.listing):
             raise UserError("the source has images without labels: pass unlabelled=True, or sort them into folders")
-        self._ranks = _check_ranks(rank, world_size)
+        self._ranks = check_ranks(rank, world_size)
         self._next = self._latest = Position()
         self._entry: Entry | None = None
 

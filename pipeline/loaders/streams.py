@@ -130,7 +130,7 @@ class Stream(IterableDataset[Any]):
             raise UserError("invalid subset and ids: pass one of them")
         named, self.missing = subset_ids(data_set, subset)
         self._ids = check_ids(ids) if named is None else named
-        self._ranks = _check_ranks(rank, world_size)
+        self._ranks = check_ranks(rank, world_size)
         self._equal_ranks = bool(equal_ranks)
         labels = read_labels(data_set, self._ids, unlabelled)
         self.schedule: Schedule = schedule_of(labels, protocol, parameters, seed, data_set.name, conditions)
@@ -250,7 +250,7 @@ def _check_batch_size(batch_size: Any, items: Items) -> int | None:
     return operator.index(batch_size)
 
 
-def _check_ranks(rank: Any, world_size: Any) -> tuple[int, int] | None:
+def check_ranks(rank: Any, world_size: Any) -> tuple[int, int] | None:
     """Return rank and number of ranks, or None if torch.distributed decides."""
     if rank is None and world_size is None:
         return None
