@@ -43,6 +43,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 300) -> None:
 def test_a_killed_evaluation_leaves_no_process_and_no_folder(
     built_once: Path, tmp_path: Path, options: tuple[object, ...], end: int, loaders: int, workers: int
 ) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, which children inherit
     command = [PROGRAM, "evaluate", built_once, *STUCK, *options, "--out", tmp_path / "out"]
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # the path of a socket must be short
         environment = {**os.environ, "TMPDIR": temporary, "PYTHONPATH": str(ROOT)}
