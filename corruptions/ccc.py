@@ -229,7 +229,7 @@ def prepare(image: PillowImage.Image | Image, draws: Sequence[float]) -> Image:
     return pillow_bilinear(part, SIDE, SIDE, Window(0, 0, SIDE, SIDE))
 
 
-class Stream(NamedTuple):
+class StreamKey(NamedTuple):
     """What names a stream besides its matrix: everything that is drawn for its images is keyed by it.
 
     Attributes:

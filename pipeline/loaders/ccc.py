@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,8 +13,8 @@ from torch.utils.data import default_collate, get_worker_info
 from corruptions import ccc
 from pipeline.errors import UserError
 from pipeline.loaders.items import FORMS, Form, InputTransform
-from pipeline.loaders.order import SEED_LIMIT, Share
-from pipeline.loaders.streams import Batch, Position, Stream, check_ranks
+from pipeline.loaders.order import SEED_LIMIT
+from pipeline.loaders.streams import Batch, SharedStream
 from pipeline.render.ccc import LONGEST_STREAM, CCCImages, Entry, ccc_images
 from pipeline.settings import integer
 from pipeline.sources.base import UNLABELLED
@@ -25,11 +24,10 @@ from pipeline.storage.trusted_locations import absolute
 COLUMNS = (*ccc.Step._fields, "step", "source_id")
 """What items can contain besides image and label."""
 
-
 _COUNT = integer(1, LONGEST_STREAM)
 
 
-class CCC(Stream):
+class CCC(SharedStream):
     """A stream of CCC (Press et al., NeurIPS 2023) as a ``torch.utils.data.IterableDataset``.
 
     Its images are made from photographs when they are read.
@@ -82,7 +80,10 @@ class CCC(Stream):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        stream = ccc.Stream(baseline, _COUNT.checked(speed, "speed"), integer(0, SEED_LIMIT - 1).checked(seed, "seed"))
+        super().__init__(rank, world_size)
+        stream = ccc.StreamKey(
+            baseline, _COUNT.checked(speed, "speed"), integer(0, SEED_LIMIT - 1).checked(seed, "seed")
+        )
         self._batch_size = None if batch_size is None else _COUNT.checked(batch_size, "batch_size")
         self._length = _COUNT.checked(images, "images")
         self._form = as_ or ("tensor" if input_transform is None else "pil")
@@ -95,7 +96,7 @@ class CCC(Stream):
         if not isinstance(accuracies, str | os.PathLike | Mapping):
             raise UserError(f"invalid accuracies {accuracies!r}: pass the path of an .npz file, or arrays by key")
         matrix = accuracies if isinstance(accuracies, Mapping) else os.fspath(accuracies)
-        self._made: CCCImages = ccc_images(
+        self._images: CCCImages = ccc_images(
             absolute(os.fspath(source)),
             matrix,
             stream,
@@ -104,44 +105,36 @@ class CCC(Stream):
             classes=classes,
             encode=not pixels,
         )
-        if not unlabelled and any(image.label == UNLABELLED for image in self._made.listing):
+        if not unlabelled and any(image.label == UNLABELLED for image in self._images.listing):
             raise UserError("the source has images without labels: pass unlabelled=True, or sort them into folders")
-        self._ranks = check_ranks(rank, world_size)
-        self._next = self._latest = Position()
         self._entry: Entry | None = None
-
-    def __len__(self) -> int:
-        """Return the number of items that this rank reads."""
-        return self._share().length(self._items_of_all())
 
     def __repr__(self) -> str:
         """Return the name of the stream and its length."""
-        return f"<CCC {self._made.stream}: {self._length:,} images in {len(self._made.steps):,} steps>"
+        return f"<CCC {self._images.stream}: {self._length:,} images in {len(self._images.steps):,} steps>"
 
-    def _read(self, share: Share, reached: int) -> Iterator[Any]:
+    def _items_of_all(self) -> int:
+        return -(-self._length // (self._batch_size or 1))
+
+    def _made(self, items: Sequence[int]) -> Iterator[Any]:
         if get_worker_info() is not None:
             cv2.setNumThreads(1)
         size = self._batch_size or 1
-        for unit in share.units(0, self._items_of_all(), reached):
-            samples = [self._sample(each) for each in range(unit * size, min((unit + 1) * size, self._length))]
-            self._latest = Position(share.origin, share.position_after(unit))
+        for item in items:
+            samples = [self._sample(each) for each in range(item * size, min((item + 1) * size, self._length))]
             yield samples[0] if self._batch_size is None else Batch(default_collate(samples))
 
     def _sample(self, number: int) -> tuple[Any, ...]:
         """Return an image of the stream, counted from 0: (image, label) or (image, label, columns)."""
-        step, place = divmod(number, self._made.stream.speed)
+        step, place = divmod(number, self._images.stream.speed)
         if self._entry is None or self._entry.number != step:
-            self._entry = self._made.entry(step)
-        image = self._made.listing[self._entry.indices[place]]
-        made: Any = FORMS[self._form](self._made.render(step, image))
+            self._entry = self._images.entry(step)
+        image = self._images.listing[self._entry.indices[place]]
+        made: Any = FORMS[self._form](self._images.render(step, image))
         if self._input_transform is not None:
             made = self._input_transform(made)
         known = {**self._entry.step._asdict(), "step": step, "source_id": image.id}
         return (made, image.label, *([{name: known[name] for name in self._columns}] if self._columns else []))
 
-    def _items_of_all(self) -> int:
-        return -(-self._length // (self._batch_size or 1))
-
-    def _digest(self) -> str:
-        facts = (self._made.digest, self._batch_size, self._current_ranks())
-        return hashlib.sha256(repr(facts).encode()).hexdigest()
+    def _facts(self) -> object:
+        return self._images.digest, self._batch_size

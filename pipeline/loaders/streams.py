@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -56,7 +57,112 @@ class Position:
     reached: int = 0
 
 
-class Stream(IterableDataset[Any]):
+class SharedStream(IterableDataset[Any], ABC):
+    """Items in one order, which ranks and their loader processes share, and whose reading can be resumed.
+
+    Args:
+        rank: Number of this process among those that share the stream. None: torch.distributed decides.
+        world_size: Number of processes that share the stream. None: torch.distributed decides.
+        equal_ranks: Whether all ranks read equally many items; up to ``world_size - 1`` at the end are left out.
+
+    Raises:
+        UserError: If only one of both is given, or a number is out of range.
+    """
+
+    def __init__(self, rank: int | None, world_size: int | None, equal_ranks: bool = False) -> None:
+        self._ranks = _check_ranks(rank, world_size)
+        self._equal_ranks = bool(equal_ranks)
+        self._next = self._latest = Position()
+
+    @abstractmethod
+    def _items_of_all(self) -> int:
+        """Return the number of items, before ranks are made equal."""
+
+    @abstractmethod
+    def _made(self, items: Sequence[int]) -> Iterator[Any]:
+        """Yield the items of these numbers, which increase."""
+
+    @abstractmethod
+    def _facts(self) -> object:
+        """Return what decides the items, apart from the content of the data; its ``repr`` is the same everywhere."""
+
+    def __len__(self) -> int:
+        """Return the number of items that this rank reads."""
+        return self._share().length(self._units())
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the items of this rank, or in a loader process its share of them."""
+        self._latest, self._next = self._next, Position()
+        return self._read(self._share(self._latest.origin), self._latest.reached)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A spawned loader process does not know torch.distributed.
+        return {**self.__dict__, "_ranks": self._current_ranks()}
+
+    def seek(self, position: int) -> None:
+        """Start the next iteration after the first ``position`` items of this rank.
+
+        With loader processes, it applies to all iterations until the next call.
+
+        Raises:
+            UserError: If the position is outside of 0 .. ``len(stream)``.
+        """
+        items = len(self)
+        if not is_integer(position) or not 0 <= operator.index(position) <= items:
+            raise UserError(f"invalid position {position!r}: the stream has {items} items on this rank")
+        self._next = self._latest = Position(operator.index(position), operator.index(position))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state after the latest item of the iteration in this process."""
+        return {_STREAM: self._digest(), **asdict(self._latest)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Start the next iteration after the latest item of a saved state, as :meth:`seek` does.
+
+        Raises:
+            UserError: If the state belongs to another stream.
+        """
+        if not isinstance(state_dict, Mapping) or state_dict.get(_STREAM) != self._digest():
+            raise UserError(
+                "the state belongs to another stream: resume with the same data, conditions, protocol and "
+                "parameters, batch_size, shuffle, ids, rank and world_size"
+            )
+        self.seek(state_dict["reached"])
+        if get_worker_info() is not None:  # the processes share what follows the origin
+            self._next = self._latest = Position(state_dict["origin"], state_dict["reached"])
+
+    def _read(self, share: Share, reached: int) -> Iterator[Any]:
+        """Yield the items of a share, after the first ``reached`` ones of the rank."""
+        units = share.units(0, self._units(), reached)
+        for unit, item in zip(units, self._made(units), strict=True):
+            self._latest = Position(share.origin, share.position_after(unit))
+            yield item
+
+    def _units(self) -> int:
+        """Return the number of items that all ranks read together."""
+        units = self._items_of_all()
+        return units - units % self._current_ranks()[1] if self._equal_ranks else units
+
+    def _current_ranks(self) -> tuple[int, int]:
+        if self._ranks is not None:
+            return self._ranks
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        return 0, 1
+
+    def _share(self, origin: int = 0) -> Share:
+        worker = get_worker_info()
+        loader = (worker.id, worker.num_workers) if worker else (0, 1)
+        return Share(*self._current_ranks(), *loader, origin)
+
+    def _digest(self) -> str:
+        """Return a digest of what decides the items of this rank, apart from the content of the data."""
+        facts = (self._facts(), self._units(), self._current_ranks())
+        return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Stream(SharedStream):
     """Samples of a finished data set as a ``torch.utils.data.IterableDataset``, in the order of a protocol.
 
     With ``batch_size``, items are batches (images, labels) as tensors, else samples (image, label). A batch contains
@@ -122,6 +228,7 @@ class Stream(IterableDataset[Any]):
         equal_ranks: bool = False,
         **parameters: Any,
     ) -> None:
+        super().__init__(rank, world_size, equal_ranks)
         data_set = open_data(data)
         self._items = Items(data_set, as_, input_transform, columns)
         self._batch_size = _check_batch_size(batch_size, self._items)
@@ -130,22 +237,10 @@ class Stream(IterableDataset[Any]):
             raise UserError("invalid subset and ids: pass one of them")
         named, self.missing = subset_ids(data_set, subset)
         self._ids = check_ids(ids) if named is None else named
-        self._ranks = check_ranks(rank, world_size)
-        self._equal_ranks = bool(equal_ranks)
         labels = read_labels(data_set, self._ids, unlabelled)
         self.schedule: Schedule = schedule_of(labels, protocol, parameters, seed, data_set.name, conditions)
         self._batches = self.schedule.batches(self._batch_size or 1, bool(drop_last))
         self._name = data_set.name
-        self._next = self._latest = Position()
-
-    def __len__(self) -> int:
-        """Return the number of items that this rank reads."""
-        return self._share().length(self._units())
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the items of this rank, or in a loader process its share of them."""
-        self._latest, self._next = self._next, Position()
-        return self._read(self._share(self._latest.origin), self._latest.reached)
 
     def __repr__(self) -> str:
         """Return the data set and the numbers of items and steps."""
@@ -154,52 +249,15 @@ class Stream(IterableDataset[Any]):
         order = f"protocol {protocol}, shuffle={self.schedule.seed}"
         return f"<Stream of {printable(self._name)!r}: {len(self):,} {size} in {entries}, {order}>"
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A spawned loader process does not know torch.distributed.
-        return {**self.__dict__, "_ranks": self._current_ranks()}
+    def _items_of_all(self) -> int:
+        return len(self._batches)
 
-    def seek(self, position: int) -> None:
-        """Start the next iteration after the first ``position`` items of this rank.
-
-        With loader processes, it applies to all iterations until the next call.
-
-        Raises:
-            UserError: If the position is outside of 0 .. ``len(stream)``.
-        """
-        items = len(self)
-        if not is_integer(position) or not 0 <= operator.index(position) <= items:
-            raise UserError(f"invalid position {position!r}: the stream has {items} items on this rank")
-        self._next = self._latest = Position(operator.index(position), operator.index(position))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state after the latest item of the iteration in this process."""
-        return {_STREAM: self._digest(), **asdict(self._latest)}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Start the next iteration after the latest item of a saved state, as :meth:`seek` does.
-
-        Raises:
-            UserError: If the state belongs to another stream.
-        """
-        if not isinstance(state_dict, Mapping) or state_dict.get(_STREAM) != self._digest():
-            raise UserError(
-                "the state belongs to another stream: resume with the same data, conditions, protocol and "
-                "parameters, batch_size, shuffle, ids, rank and world_size"
-            )
-        self.seek(state_dict["reached"])
-        if get_worker_info() is not None:  # the processes share what follows the origin
-            self._next = self._latest = Position(state_dict["origin"], state_dict["reached"])
-
-    def _read(self, share: Share, reached: int) -> Iterator[Any]:
-        """Yield the items of a share, after the first ``reached`` ones of the rank."""
-        units = share.units(0, self._units(), reached)
-        spans = self._batches[list(units)]
+    def _made(self, items: Sequence[int]) -> Iterator[Any]:
+        spans = self._batches[list(items)]
         wanted = np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans)])
         rows = stream_rows(self._items.data_set, self.schedule, self._ids, wanted)
-        for unit, (start, stop) in zip(units, spans, strict=True):
-            item = self._item(list(islice(rows, stop - start)))
-            self._latest = Position(share.origin, share.position_after(unit))
-            yield item
+        for start, stop in spans:
+            yield self._item(list(islice(rows, stop - start)))
 
     def _item(self, rows: Sequence[Row]) -> Any:
         samples = [self._items.of(row) for row in rows]
@@ -214,30 +272,9 @@ class Stream(IterableDataset[Any]):
                 "input_transform that resizes and crops them, or omit batch_size"
             ) from error
 
-    def _units(self) -> int:
-        """Return the number of items of all ranks."""
-        units = len(self._batches)
-        return units - units % self._current_ranks()[1] if self._equal_ranks else units
-
-    def _current_ranks(self) -> tuple[int, int]:
-        if self._ranks is not None:
-            return self._ranks
-        distributed = torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            return distributed.get_rank(), distributed.get_world_size()
-        return 0, 1
-
-    def _share(self, origin: int = 0) -> Share:
-        worker = get_worker_info()
-        loader = (worker.id, worker.num_workers) if worker else (0, 1)
-        return Share(*self._current_ranks(), *loader, origin)
-
-    def _digest(self) -> str:
-        """Return a digest of what decides the items of this rank, apart from the content of the data set."""
+    def _facts(self) -> object:
         ids = None if self._ids is None else sorted(self._ids)
-        batches = (self._batch_size, self._batches.tobytes(), self._units())
-        facts = (self._name, self.schedule.digest, batches, ids, self._current_ranks())
-        return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()
+        return self._name, self.schedule.digest, self._batch_size, self._batches.tobytes(), ids
 
 
 def _check_batch_size(batch_size: Any, items: Items) -> int | None:
@@ -250,7 +287,7 @@ def _check_batch_size(batch_size: Any, items: Items) -> int | None:
     return operator.index(batch_size)
 
 
-def check_ranks(rank: Any, world_size: Any) -> tuple[int, int] | None:
+def _check_ranks(rank: Any, world_size: Any) -> tuple[int, int] | None:
     """Return rank and number of ranks, or None if torch.distributed decides."""
     if rank is None and world_size is None:
         return None

@@ -101,7 +101,7 @@ class CCCImages:
         encode: Whether images pass through JPEG of quality 85, as published.
     """
 
-    stream: ccc.Stream
+    stream: ccc.StreamKey
     steps: Sequence[ccc.Step]
     listing: Sequence[SourceImage]
     location: str
@@ -144,7 +144,7 @@ class CCCImages:
 def ccc_images(
     location: str,
     accuracies: str | Mapping[str, ArrayLike],
-    stream: ccc.Stream,
+    stream: ccc.StreamKey,
     images: int,
     *,
     kind: str,

@@ -157,9 +157,9 @@ def test_prepared_images_equal_the_published_ones(golden: Mapping[str, Any]) -> 
 
 
 def test_orders_and_draws_are_keyed_by_stream_step_and_image() -> None:
-    stream = ccc.Stream(20.0, 30, 43)
+    stream = ccc.StreamKey(20.0, 30, 43)
     assert str(stream) == "baseline_20_transition+speed_30_seed_43"
-    assert stream.order(2, 100).tolist() == ccc.Stream(20, 30, 43).order(2, 100).tolist()
+    assert stream.order(2, 100).tolist() == ccc.StreamKey(20, 30, 43).order(2, 100).tolist()
     assert stream.order(2, 100)[:5].tolist() == [62, 24, 13, 65, 85]
     assert len({*stream.order(3, 100).tolist()}) == 30
     (uniforms, *seeds), (others, *more) = stream.draws(2, "a/b"), stream.draws(3, "a/b")

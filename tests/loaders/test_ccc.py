@@ -87,7 +87,7 @@ def test_stored_parts_have_the_members_of_the_published_tars(
     small_source: Path, tmp_path: Path, matrix: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ccc_shards, "SHARD_IMAGES", 6)  # two steps of 5 images
-    made = ccc_images(str(small_source), matrix, ccc.Stream(0, 5, 44), 18, kind="auto", classes=(), encode=False)
+    made = ccc_images(str(small_source), matrix, ccc.StreamKey(0, 5, 44), 18, kind="auto", classes=(), encode=False)
     done: list[int] = []
     assert write_shards(made, 18, str(tmp_path), 1, done.append) == 2
     assert done == [10, 8]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StreamSettings(Printing):
+class CCCSettings(Printing):
     """A part of a stream of CCC to store.
 
     Attributes:
@@ -53,7 +53,7 @@ class StreamSettings(Printing):
 
 
 @command(CONTINUE)
-def ccc_stream(asked: StreamSettings) -> None:
+def ccc_stream(asked: CCCSettings) -> None:
     """Write the start of a stream of CCC as tars, with the members of the published ones.
 
     Run the same command again to continue after an interruption. Streams need not be stored to evaluate a model.
@@ -66,7 +66,7 @@ def ccc_stream(asked: StreamSettings) -> None:
     from pipeline.render.ccc import ccc_images
     from pipeline.sources.kinds import AUTO
 
-    stream, done = ccc.Stream(asked.baseline, asked.speed, asked.stream_seed), 0
+    stream, done = ccc.StreamKey(asked.baseline, asked.speed, asked.stream_seed), 0
     with current_step("reading images ...") as step:
 
         def advance(images: int) -> None:

@@ -82,7 +82,7 @@ class MatrixPlan:
 
 
 @dataclass(frozen=True)
-class CleanImages:
+class PreparedImages:
     """The prepared images of all cells (N, 224, 224, 3), their labels and ids."""
 
     pixels: NDArray[np.uint8]
@@ -95,7 +95,7 @@ class CleanImages:
         return hashlib.sha256(repr((list(self.ids), self.labels.tolist())).encode()).hexdigest()
 
 
-def clean_images(source: Source, count: int, seed: int) -> CleanImages:
+def clean_images(source: Source, count: int, seed: int) -> PreparedImages:
     """Return randomly chosen images, prepared as those of ImageNet-C; all, if there are not more.
 
     Raises:
@@ -104,11 +104,11 @@ def clean_images(source: Source, count: int, seed: int) -> CleanImages:
     listing = list(source)
     if not listing or any(image.label == UNLABELLED for image in listing):
         raise UserError("the source must have images, all of them with labels: sort them into folders of classes")
-    order = ccc.Stream(0, min(count, len(listing)), seed).order(0, len(listing))
+    order = ccc.StreamKey(0, min(count, len(listing)), seed).order(0, len(listing))
     chosen = [listing[index] for index in sorted(order.tolist())]
     labels = np.array([image.label for image in chosen], np.int64)
     pixels = [prepare(read_photograph(source, image), PROFILE_STEPS["imagenet"]) for image in chosen]
-    return CleanImages(np.stack(pixels), labels, [image.id for image in chosen])
+    return PreparedImages(np.stack(pixels), labels, [image.id for image in chosen])
 
 
 def classifier(model: Model, device: str, batch: int) -> Classify:
@@ -132,7 +132,7 @@ def classifier(model: Model, device: str, batch: int) -> Classify:
 
 
 def measure(
-    plan: MatrixPlan, clean: CleanImages, classify: Classify, out: Path, threads: int, step: Callable[[str], None]
+    plan: MatrixPlan, clean: PreparedImages, classify: Classify, out: Path, threads: int, step: Callable[[str], None]
 ) -> None:
     """Measure a matrix and write it. What an earlier, interrupted run has written is kept.
 
