@@ -20,7 +20,8 @@ from pipeline.builder.preflight import BuildRequest
 from pipeline.datasets.base import Location
 from pipeline.datasets.export import export
 from pipeline.datasets.opening import open_data_set
-from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, Normaliser, load
+from pipeline.evaluate.predict.classifier import Normaliser
+from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, load
 from pipeline.recipes import library
 
 BATCH, SHARD = 64, 960

@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import permutations
 from random import Random
 from typing import Any, NamedTuple
 
@@ -84,6 +85,11 @@ def names(baseline: float) -> tuple[str, ...]:
     return NAMES if baseline >= 40 else tuple(name for name in NAMES if name != "jpeg_compression")
 
 
+def pair_keys(chosen: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Return the key of each ordered pair of different corruptions."""
+    return {(first, second): pair_key(first, second) for first, second in permutations(chosen, 2)}
+
+
 def pair_key(first: str, second: str) -> str:
     """Return the key of a pair in a matrix: ``n1_elastic_n2_fog``."""
     return f"n1_{SHORT.get(first, first)}_n2_{SHORT.get(second, second)}"
@@ -152,7 +158,7 @@ def walk(accuracies: Mapping[str, ArrayLike], baseline: float, seed: int) -> Ite
         ValueError: If a pair is missing or invalid, or the baseline is invalid.
     """
     chosen, generator = names(baseline), Random(check_integer(seed, "seed"))
-    pairs = {(first, second): pair_key(first, second) for first in chosen for second in chosen if first != second}
+    pairs = pair_keys(chosen)
     if missing := [key for key in pairs.values() if key not in accuracies]:
         raise ValueError(
             f"the accuracy matrix lacks {len(missing)} of {len(pairs)} pairs of baseline {baseline:g}, for example "

@@ -55,6 +55,7 @@ class CCC(SharedStream):
         unlabelled: Whether to accept images without labels, whose label is -1.
         rank: Number of this process among those that share the stream, as for ``Stream``.
         world_size: Number of processes that share the stream.
+        equal_ranks: Whether all ranks read equally many items, as for ``Stream``.
 
     Raises:
         UserError: If an argument, the source or the matrix is invalid. Reading a damaged image raises it as well.
@@ -79,8 +80,9 @@ class CCC(SharedStream):
         unlabelled: bool = False,
         rank: int | None = None,
         world_size: int | None = None,
+        equal_ranks: bool = False,
     ) -> None:
-        super().__init__(rank, world_size)
+        super().__init__(rank, world_size, equal_ranks)
         stream = ccc.StreamKey(
             baseline, _COUNT.checked(speed, "speed"), integer(0, SEED_LIMIT - 1).checked(seed, "seed")
         )

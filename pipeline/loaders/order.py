@@ -147,6 +147,17 @@ def cut(sizes: Sequence[int], batch_size: int, drop_last: bool = False) -> NDArr
     return full[stops - first == batch_size] if drop_last else full
 
 
+def label_facts(labels: NDArray[Any], batches: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the mean run of equal labels, and the mean number of labels in a batch.
+
+    Args:
+        labels: Labels of the samples of a stream, in order.
+        batches: First sample and end of each batch, as :func:`cut` returns them.
+    """
+    run = len(labels) / (1 + int(np.count_nonzero(np.diff(labels))))
+    return run, float(np.mean([len(np.unique(labels[start:stop])) for start, stop in batches]))
+
+
 @dataclass(frozen=True)
 class Share:
     """The part of a stream that one loader process of one rank reads.

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
-from pipeline.loaders.order import Step, check_seed, cut, parse_steps
+from pipeline.loaders.order import Step, check_seed, cut, label_facts, parse_steps
 from pipeline.loaders.orders import CANONICAL, ORDERS, checked_labels
 from pipeline.loaders.protocols import KINDS, MANIFEST, PUBLISHED_SEVERITY, Draw, Parameters, Protocol, find
 from pipeline.transforms.family import Condition
@@ -74,6 +74,11 @@ class Schedule:
         return [sum(len(self.labels[condition]) for condition in step) for step in self.steps]
 
     @property
+    def repeats(self) -> bool:
+        """Whether an image may come twice under one condition, or be left out."""
+        return self.protocol.repeats or len(self.shown) < sum(map(len, self.steps))
+
+    @property
     def shown(self) -> list[Condition]:
         """The conditions, in order of first appearance."""
         return list(dict.fromkeys(condition for step in self.steps for condition in step))
@@ -110,13 +115,13 @@ class Schedule:
         """Return facts of the stream: entries, samples, batches, mean run of equal labels, labels in a batch."""
         labels = np.concatenate([labels for *_, labels in self.samples()])
         batches = self.batches(batch_size)
-        distinct = np.mean([len(np.unique(labels[start:stop])) for start, stop in batches])
+        run, in_batch = label_facts(labels, batches)
         return {
             "entries": len(self.steps),
             "samples": len(labels),
             "batches": len(batches),
-            "mean run of equal labels": len(labels) / (1 + int(np.count_nonzero(np.diff(labels)))),
-            "labels in a batch": float(distinct),
+            "mean run of equal labels": run,
+            "labels in a batch": in_batch,
         }
 
 
@@ -137,11 +142,11 @@ def schedule_of(
         UserError: The protocol or a parameter is invalid, or the data set lacks something that it needs.
     """
     chosen = find(protocol)
-    if unknown := sorted(given.keys() - chosen.defaults.keys()):
-        raise UserError(
-            f"invalid parameters {', '.join(unknown)} of the protocol {chosen.name}: use {', '.join(chosen.defaults)}"
-        )
     defaults = chosen.defaults
+    if unknown := sorted(given.keys() - defaults.keys()):
+        raise UserError(
+            f"invalid parameters {', '.join(unknown)} of the protocol {chosen.name}: use {', '.join(defaults)}"
+        )
     parameters = defaults | {
         key: None if value is None and defaults[key] is None else KINDS[key].checked(value, key)
         for key, value in given.items()

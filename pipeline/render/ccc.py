@@ -30,7 +30,6 @@ CONVERT = 'numpy.savez_compressed("matrix.npz", **numpy.load("ccc_accuracy_matri
 LONGEST_STREAM = 10**9
 """Maximum number of images of a stream."""
 
-
 KEPT = 128
 """Number of decoded photographs that a process remembers: about 70 MB of 500 x 375."""
 
@@ -61,8 +60,7 @@ def read_accuracies(location: str, baseline: float) -> dict[str, NDArray[np.floa
             f"the accuracy matrix {location} is no .npz file. Pickles are not read, since they can run any code; "
             f"convert one whose origin you trust, in a sandbox: {CONVERT}"
         )
-    chosen = ccc.names(baseline)
-    keys = [ccc.pair_key(first, second) for first in chosen for second in chosen if first != second]
+    keys = list(ccc.pair_keys(ccc.names(baseline)).values())
     try:
         matrices = npz.load(place, keys, "fiu")
         return {key: ccc.check_accuracy(matrices[key], key, (ccc.GRID, ccc.GRID)) for key in keys}

@@ -25,12 +25,12 @@ def classify(images: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def clean(small_source: Path) -> accuracy_matrix.CleanImages:
+def clean(small_source: Path) -> accuracy_matrix.PreparedImages:
     return clean_images(open_source(AUTO, str(small_source)), 4, 1)
 
 
 def test_matrices_are_measured_and_continued(
-    tmp_path: Path, clean: accuracy_matrix.CleanImages, small_source: Path
+    tmp_path: Path, clean: accuracy_matrix.PreparedImages, small_source: Path
 ) -> None:
     plan = MatrixPlan("model", "digest", clean.digest, len(clean.ids), 3, 7, ccc.HARD)
     assert (len(clean.ids), len(plan.pairs), plan.cells) == (4, 12, 57)

@@ -281,13 +281,14 @@ def test_only_a_model_that_adapts_keeps_its_mode() -> None:
 def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once: Path, tmp_path: Path) -> None:
     visited = {"protocol": "recurring", "visits": 3, "order": "canonical", "severity": 3, "batch_size": 4}
     evaluations = [rs.evaluate(Resetting(), built_once, tmp_path / str(seed), seed=seed, **visited) for seed in (0, 1)]
-    data = make_report([str(tmp_path / str(seed)) for seed in (0, 1)], resamples=10)
+    rs.evaluate(Resetting(), built_once, tmp_path / "2", seed=0, gamma=5, **visited)
+    data = make_report([str(tmp_path / name) for name in "012"], resamples=10)
     wrong = evaluations[0].predictions["top1"].to_numpy() != evaluations[0].predictions["label"].to_numpy()
     noise = np.array([name == "gaussian_noise" for name in evaluations[0].predictions["transform"].to_pylist()])
     found = {
         (row["metric"], row["transform"], row["level"]): row["value"]
         for row in data.rows()
-        if row["data_set"].endswith("seed 0")
+        if row["data_set"].endswith("seed 0") and "gamma" not in row["data_set"]
     }
     assert {each.report.key for each in data.results} == {"streams"}  # images are repeated: no mCE
     assert (
@@ -304,4 +305,5 @@ def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once:
     (curve,) = tables["error by visit"].plot.panels[0].series  # type: ignore[union-attr]
     assert (list(curve.x), list(curve.low)) == ([1, 2, 3], [])
     table = tables["error over several streams"]
-    assert table.rows[0][:4] == ["Resetting", "imagenet-c", "recurring", "2"]
+    assert [[row[0], row[1], row[3]] for row in table.rows] == [["Resetting", "imagenet-c", "2"]]  # not that of another gamma
+    assert table.rows[0][2] == "recurring, severity 3, visits 3"

@@ -99,7 +99,7 @@ class MatrixSettings(Printing):
         nodes: Severities that are measured of each corruption, including 0; the others are interpolated. One of: 2, 3,
             5, 6, 11, 21.
         seed: Seed of the images and of what corruptions draw.
-        device: Device: cpu, cuda, cuda:1, and so on.
+        device: Device: cpu, cuda, cuda:1, and so on. auto (default) uses a GPU if there is one.
         batch_size: Batch size.
     """
 
@@ -114,7 +114,7 @@ class MatrixSettings(Printing):
     images: int = setting(500, integer(1), IMAGES)
     nodes: int = setting(11, integer(2, 21), IMAGES)
     seed: int = setting(0, integer(0, 2**64 - 1), IMAGES)
-    device: str = setting("cpu", text("DEVICE"), EXECUTION)
+    device: str = setting("auto", text("DEVICE"), EXECUTION)
     batch_size: int = setting(64, integer(1), EXECUTION)
 
     def __post_init__(self) -> None:
@@ -139,14 +139,15 @@ def ccc_matrix(asked: MatrixSettings) -> None:
     from pipeline.errors import UserError
     from pipeline.evaluate.models.loading import load_model
     from pipeline.evaluate.predict import accuracy_matrix
+    from pipeline.evaluate.predict.settings import available_device
     from pipeline.sources.kinds import AUTO, open_source
     from pipeline.storage import local_path
 
-    if asked.nodes not in accuracy_matrix.NODES or not asked.out.endswith(".npz"):
-        raise UserError(
-            f"invalid --nodes {asked.nodes} or --out {asked.out}: use one of "
-            f"{', '.join(map(str, accuracy_matrix.NODES))}, and a file named .npz"
-        )
+    if asked.nodes not in accuracy_matrix.NODES:
+        raise UserError(f"invalid --nodes {asked.nodes}: use one of {', '.join(map(str, accuracy_matrix.NODES))}")
+    if not asked.out.endswith(".npz"):
+        raise UserError(f"invalid --out {asked.out}: use a file name that ends with .npz")
+    device = available_device(asked.device)
     with current_step("reading images ...") as step:
         clean = accuracy_matrix.clean_images(open_source(AUTO, asked.source), asked.images, asked.seed)
         model = load_model(asked.model, asked.weights, trust=asked.trust_model)
@@ -161,7 +162,7 @@ def ccc_matrix(asked: MatrixSettings) -> None:
             ccc.names(asked.baseline),
         )
         step(f"{plan.cells:,} cells of {plan.images:,} images: {plan.cells * plan.images:,} images")
-        classify = accuracy_matrix.classifier(replace(model, input=inputs), asked.device, asked.batch_size)
+        classify = accuracy_matrix.classifier(replace(model, input=inputs), device, asked.batch_size)
         accuracy_matrix.measure(plan, clean, classify, local_path(asked.out), os.cpu_count() or 1, step)
     if asked.as_json:
         print_json(out=asked.out, pairs=len(plan.pairs), cells=plan.cells, images=plan.images)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from corruptions.catalogue import Image
 from corruptions.preparation import PROFILE_STEPS
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
-from pipeline.evaluate.predict.stream import Normaliser
+from pipeline.evaluate.predict.classifier import Normaliser
 from pipeline.images.encoders import Jpeg, stored_pixels
 from pipeline.images.resizers import prepare
 from pipeline.render.ccc import read_photograph
@@ -66,9 +65,9 @@ class MatrixPlan:
     names: tuple[str, ...]
 
     @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """All ordered pairs of different corruptions."""
-        return list(permutations(self.names, 2))
+    def pairs(self) -> dict[tuple[str, str], str]:
+        """The key of each ordered pair of different corruptions."""
+        return ccc.pair_keys(self.names)
 
     @property
     def severities(self) -> Grid:
@@ -148,7 +147,7 @@ def measure(
         UserError: The file has other content.
     """
     done = _earlier(plan, out)
-    missing = [pair for pair in plan.pairs if ccc.pair_key(*pair) not in done]
+    missing = {pair: key for pair, key in plan.pairs.items() if key not in done}
     start, left = time.monotonic(), len(missing) * (plan.nodes - 1) ** 2 + len(plan.names) * (plan.nodes - 1) + 1
 
     with ThreadPoolExecutor(threads) as pool:
@@ -174,14 +173,14 @@ def measure(
             name: [whole, *(accuracy(corrupted(clean.pixels, name, each, "first")) for each in steps)]
             for name in (plan.names if missing else ())
         }
-        for first, second in missing:
+        for (first, second), key in missing.items():
             grid = np.empty((plan.nodes, plan.nodes))
             grid[:, 0], grid[0] = single[first], single[second]
             for row, severity in enumerate(steps, 1):
                 images = corrupted(clean.pixels, first, severity, "first")
                 for column, other in enumerate(steps, 1):
                     grid[row, column] = accuracy(corrupted(images, second, other, "second"))
-            done[ccc.pair_key(first, second)] = refined(grid)
+            done[key] = refined(grid)
             _write(plan, done, out)
 
 
@@ -208,7 +207,7 @@ def _earlier(plan: MatrixPlan, out: Path) -> dict[str, Grid]:
     if bytes(npz.load(place, [ABOUT])[ABOUT]) != bytes(_facts(plan)):
         raise UserError(f"{out} holds the accuracies of another model, images or settings: use another --out")
     keys = npz.names(place)
-    wanted = [key for pair in plan.pairs if (key := ccc.pair_key(*pair)) in keys]
+    wanted = [key for key in plan.pairs.values() if key in keys]
     return {key: np.asarray(value, np.float64) for key, value in npz.load(place, wanted, "f").items()}
 
 

@@ -160,6 +160,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
             parameters={name: value for name, value in schedule.parameters.items() if value is not None},
             order_sha256=schedule.digest,
             entries=tuple(schedule.sizes),
+            repeats=schedule.repeats,
             subset=self._request.subset,
             missing=self._missing_images if self._request.subset else None,
         )

@@ -14,7 +14,6 @@ from pipeline.datasets.base import DataSet
 from pipeline.datasets.built import Built
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.rendered import Rendered
-from pipeline.datasets.unknown_labels import contradiction
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
@@ -37,7 +36,9 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.loaders.protocols import find
 from pipeline.sources.base import UNLABELLED
-from pipeline.text import counted
+from pipeline.tasks.labels import is_number, label_folders
+from pipeline.tasks.lists import IMAGENET
+from pipeline.text import counted, shown
 
 CPU_BATCH, GPU_BATCH = 32, 256
 """Default batch sizes for images of 224 x 224. Those of protocols are the same on every device and for every size,
@@ -91,7 +92,7 @@ def settings(
     data_set = images.data_set
     height, width = images.size()
     model_input, size = model.input, _input_size(request, model)
-    largest, device = largest_batch(height, width, size), _device(request.device)
+    largest, device = largest_batch(height, width, size), available_device(request.device)
     recorded = earlier.run.batch if earlier else 0
     batch = request.batch_size or model.batch or recorded
     if model.batch and request.ordered:
@@ -187,9 +188,50 @@ def check_labels(data_set: DataSet, model: str, classes: int) -> None:
         classes: Number of outputs of the model.
     """
     known = data_set.task or data_set.labels
-    reason = known.mismatch(classes) if known else contradiction(data_set, classes)
+    reason = known.mismatch(classes) if known else _contradiction(data_set, classes)
     if reason:
         raise UserError(f"{model} cannot be evaluated on {data_set.name}: {reason}")
+
+
+def _contradiction(data_set: DataSet, outputs: int) -> str | None:
+    """Return why the outputs of a model cannot be the labels of a data set, by the names of its classes.
+
+    Earlier versions numbered all class folders from 0 in sorted order, also numbers and a part of ImageNet's WordNet
+    ids. Such labels fit only a model that was trained on these folders.
+
+    Args:
+        data_set: A data set that does not say what its labels count.
+        outputs: Number of outputs of the model.
+
+    Returns:
+        The reason and what to do; None if no name contradicts its label.
+
+    Raises:
+        UserError: The data set is not finished, or the manifest is damaged.
+    """
+    labels: dict[str, int] = {}
+    known = frozenset(IMAGENET)
+    for table in data_set.tables(("class_name", "label")):
+        for pair in table.group_by(["class_name", "label"]).aggregate([]).to_pylist():
+            name, label = pair["class_name"], pair["label"]
+            if label != UNLABELLED and not (is_number(name) or name in known):
+                return None
+            if label != UNLABELLED:
+                labels[name] = label
+    try:
+        expected = label_folders(list(labels))
+    except UserError:
+        return None
+    if expected.space.classes not in (0, outputs):
+        return None
+    for name, label in expected.labels.items():
+        if labels[name] != label:
+            return (
+                f"its class {shown(name)} has the label {labels[name]}, but {label} if the labels are "
+                f"{expected.space}, and it does not say what they count: build or index it again in another folder; "
+                "for a model with classes in an order of its own, list them with --classes FILE"
+            )
+    return None
 
 
 def _input_size(request: EvaluationRequest, model: Model) -> int | None:
@@ -250,7 +292,7 @@ def _content(data_set: DataSet, earlier: EvaluationTable | None) -> str | None:
     return None if earlier and earlier.data_set.content_sha256 is None else data_set.content()
 
 
-def _device(requested: str) -> str:
+def available_device(requested: str) -> str:
     """Return the name of the device to use. Raise UserError if it is not available."""
     if requested == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"

@@ -300,46 +300,6 @@ def _no_script() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-class Normaliser:
-    """A function that normalises images to (x / largest value of the type - mean) / std, and may pad them to a batch.
-
-    The memory of the result is reused, because allocating it for each batch takes longer than the arithmetic.
-    """
-
-    def __init__(
-        self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device, pads: bool = False
-    ) -> None:
-        self._batch, self._pads = batch, pads
-        self._mean, self._std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (mean, std))
-        # On a CPU, process one image at a time, so that its values stay in the cache.
-        self._images_per_step = 1 if device.type == "cpu" else batch
-        self._values = torch.empty(0, device=device)
-        self._factors = self._terms = self._values
-
-    def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """Return normalised images, float32 of shape (N, 3, H, W), with channels last in memory.
-
-        The next call overwrites the result. With padding, zeros follow up to the batch size.
-
-        Args:
-            images: Images, uint8 or uint16 of shape (N, H, W, 3), with N at most the batch size.
-        """
-        count, height, width, channels = images.shape
-        shape = (self._batch, height, width * channels)
-        if self._values.shape != shape:
-            self._values = self._mean.new_empty(shape)
-            # Repeat the channel values for a whole row, since broadcasting three numbers is slow.
-            one = torch.iinfo(images.dtype).max
-            self._factors, self._terms = (1 / (self._std * one)).repeat(width), (self._mean / self._std).repeat(width)
-        rows = images.reshape(count, *shape[1:])
-        for start in range(0, count, self._images_per_step):
-            part = slice(start, min(start + self._images_per_step, count))
-            self._values[part].copy_(rows[part]).mul_(self._factors).sub_(self._terms)
-        values = self._values if self._pads else self._values[:count]
-        values[count:].zero_()
-        return values.view(-1, height, width, channels).permute(0, 3, 1, 2)
-
-
 def _batches(
     samples: Iterator[Sample],
     index: int,

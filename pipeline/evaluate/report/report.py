@@ -293,7 +293,7 @@ def make_report(
         stream, key = evaluation.table.stream, (evaluation.model, evaluation.table.data_set.manifest_sha256)
         if stream:
             results += streams.measure(evaluation, context)
-        if not stream or not (streams.repeats(stream) or key in seen):
+        if not stream or not (stream.repeats or key in seen):
             results += report.measure(evaluation, context)
         seen.add(key)
     several = list(natural_robustness(results))

@@ -128,6 +128,7 @@ class StreamTable(StrictTable):
         parameters: Parameters of the protocol, without those that are None.
         order_sha256: Digest of the order.
         entries: Number of samples of each entry.
+        repeats: Whether an image may come twice under one condition, or be left out.
         subset: Name of the subset of images. None for all.
         missing: Number of images of the subset that the data set lacks.
     """
@@ -137,6 +138,7 @@ class StreamTable(StrictTable):
     parameters: Mapping[str, str | int | float | bool]
     order_sha256: str
     entries: tuple[Annotated[int, Field(ge=0)], ...]
+    repeats: bool
     subset: str | None = None
     missing: int | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -17,6 +17,7 @@ from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Piv
 from pipeline.evaluate.report.scores import Images
 from pipeline.evaluate.report.views import Column, NumberFormat, Table
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, StreamTable
+from pipeline.loaders.order import cut, label_facts
 from pipeline.loaders.orders import CANONICAL
 from pipeline.loaders.protocols import PROTOCOLS, PUBLISHED_SEVERITY
 from pipeline.text import printable
@@ -37,18 +38,12 @@ BY_VISIT = Metric("error by visit", -1)
 OVER_TIME = Metric("error over time", -1)
 
 
-def repeats(stream: StreamTable) -> bool:
-    """Return whether a stream may show an image twice under one condition, or leave images out."""
-    protocol = PROTOCOLS.get(stream.protocol)
-    return protocol is None or protocol.repeats or stream.protocol in ("gradual", "recurring")
-
-
-def title_of(data_set: str, stream: StreamTable) -> str:
-    """Return the title of the section of a stream: its protocol, what differs from the published one, and its seed."""
+def _protocol(stream: StreamTable, parameters: Mapping[str, str | int | float | bool]) -> str:
+    """Return the name of a protocol, and the parameters that differ from the published ones."""
     defaults = PROTOCOLS[stream.protocol].defaults if stream.protocol in PROTOCOLS else {}
     published = {**defaults, "severity": defaults.get("severity") or PUBLISHED_SEVERITY}
-    given = (f"{key} {value}" for key, value in stream.parameters.items() if value != published.get(key))
-    return ", ".join([data_set, f"stream {stream.protocol}", *given, f"seed {stream.seed}"])
+    given = (f"{key} {value}" for key, value in parameters.items() if value != published.get(key))
+    return ", ".join([stream.protocol, *given])
 
 
 def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
@@ -72,6 +67,8 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     which = np.array([number[pair] for pair in pairs])
     entry = np.repeat(np.arange(len(stream.entries)), stream.entries)
     visit = _visits(which, entry)
+    sizes = [len(labels)] if stream.parameters.get("across") else stream.entries
+    run, in_batch = label_facts(labels, cut(sizes, batch))
     window = WINDOW if len(wrong) >= MIN_WINDOWS * WINDOW else max(-(-len(wrong) // 20), batch)
     errors = _means(wrong, which)
     by_label = [_means(wrong[which == place], labels[which == place]).mean() for place in range(len(conditions))]
@@ -81,8 +78,8 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         (PER_CONDITION, errors.mean()),
         (PER_LABEL, np.mean(by_label)),
         *([(LAST_VISIT, visits[-1])] if len(visits) > 1 else []),
-        (RUN, len(labels) / (1 + np.count_nonzero(np.diff(labels)))),
-        (IN_BATCH, _distinct(labels, stream, batch)),
+        (RUN, run),
+        (IN_BATCH, in_batch),
     ]
     measures = [Measure(metric.name, float(value), images=len(wrong)) for metric, value in values]
     measures += [
@@ -107,8 +104,9 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         published=_published(evaluation, stream, conditions),
         details={"stream": stream.model_dump(mode="json", exclude_none=True), "window": window},
     )
-    title = title_of(results.data_set, stream)
-    results.details["streamed"] = results.data_set
+    title = f"{results.data_set}, stream {_protocol(stream, stream.parameters)}, seed {stream.seed}"
+    alike = {name: value for name, value in stream.parameters.items() if name != "order"}
+    results.details.update(streamed=results.data_set, alike=_protocol(stream, alike))
     yield replace(results, section=title, data_set=title)
 
 
@@ -126,15 +124,6 @@ def _visits(which: np.ndarray, entry: np.ndarray) -> np.ndarray:
     return np.repeat(visits, np.diff([*starts, len(entry)]))
 
 
-def _distinct(labels: np.ndarray, stream: StreamTable, batch: int) -> float:
-    """Return the mean number of labels in a batch."""
-    sizes = [len(labels)] if stream.parameters.get("across") else stream.entries
-    parts = np.split(labels, np.cumsum(sizes)[:-1])
-    return float(
-        np.mean([len({*part[at : at + batch].tolist()}) for part in parts for at in range(0, len(part), batch)])
-    )
-
-
 def _published(evaluation: Evaluation, stream: StreamTable, conditions: Sequence[tuple[str, int]]) -> str:
     """Return the name of the stream in the table of published figures; empty if it is another one."""
     if {*conditions} != {(name, 5) for name in CANONICAL} or evaluation.table.labels != 1000:
@@ -143,10 +132,10 @@ def _published(evaluation: Evaluation, stream: StreamTable, conditions: Sequence
 
 
 def _over_seeds(found: Sequence[Results]) -> Iterable[Table]:
-    """Yield the mean and standard deviation over streams of one protocol that differ in seed or order."""
+    """Yield the mean and standard deviation over streams that differ in seed or order only."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for each in found:
-        key = (each.model, each.details["streamed"], each.details["stream"]["protocol"])
+        key = (each.model, each.details["streamed"], each.details["alike"])
         groups.setdefault(key, []).extend(one.value for one in each.measures if one.metric == ERROR.name)
     rows = [
         [*map(printable, key), str(len(values)), f"{statistics.mean(values):.2%}", f"{statistics.stdev(values):.2%}"]
@@ -154,7 +143,7 @@ def _over_seeds(found: Sequence[Results]) -> Iterable[Table]:
         if len(values) > 1
     ]
     titles = ("model", "data set", "protocol", "streams", "mean error", "standard deviation")
-    note = "Error over all samples; mean and standard deviation over seeds, orders and other parameters."
+    note = "Error over all samples; mean and standard deviation over seeds and orders of conditions."
     if rows:
         columns = [Column(title, number=place > 2) for place, title in enumerate(titles)]
         yield Table("Streams", "error over several streams", note, columns, rows)
