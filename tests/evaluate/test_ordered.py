@@ -305,5 +305,7 @@ def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once:
     (curve,) = tables["error by visit"].plot.panels[0].series  # type: ignore[union-attr]
     assert (list(curve.x), list(curve.low)) == ([1, 2, 3], [])
     table = tables["error over several streams"]
-    assert [[row[0], row[1], row[3]] for row in table.rows] == [["Resetting", "imagenet-c", "2"]]  # not that of another gamma
+    assert [[row[0], row[1], row[3]] for row in table.rows] == [
+        ["Resetting", "imagenet-c", "2"]
+    ]  # not that of another gamma
     assert table.rows[0][2] == "recurring, severity 3, visits 3"
