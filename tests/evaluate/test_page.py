@@ -21,7 +21,7 @@ import pytest
 from PIL import Image
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.page import frame, page
+from pipeline.evaluate.report.page import _template, frame, page
 from pipeline.evaluate.report.panels import COLOURS
 from pipeline.evaluate.report.views import Document
 from tests.conftest import UNDER_CI
@@ -256,6 +256,7 @@ def test_a_notebook_shows_the_page_in_a_frame() -> None:
 
 
 def test_without_jinja_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    _template.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UserError, match=re.escape("pip install 'robustshards[evaluate]'")):
         page(EMPTY)

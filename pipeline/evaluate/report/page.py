@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ class Part:
     how: str
 
 
+@cache
 def _template() -> Template:
     """Return the template of the page. Raise UserError if Jinja2 is not installed."""
     try:

@@ -92,8 +92,9 @@ def reports() -> dict[str, FamilyReport]:
         UserError: If an installed report is invalid, or a key is invalid or used by two reports.
     """
     by_key: dict[str, FamilyReport] = {}
-    for name in FAMILIES:
-        if name == natural.CLEAN_REPORT.family or not has_report(name):
+    own = {report.family for report in REPORTS} | entry_points(group=ENTRY_POINTS).names
+    for name, family in FAMILIES.items():
+        if name == natural.CLEAN_REPORT.family or (family.sequences and name not in own):
             continue
         report = report_of(name)
         if report.key in by_key:
@@ -107,12 +108,6 @@ def reports() -> dict[str, FamilyReport]:
             )
         by_key[report.key] = report
     return by_key | {report.key: report for report in _OTHERS}
-
-
-def has_report(family: str) -> bool:
-    """Return whether a family has a report of its own or can use the default report."""
-    own = {report.family for report in REPORTS} | entry_points(group=ENTRY_POINTS).names
-    return family in own or not FAMILIES[family].sequences
 
 
 def _installed(point: EntryPoint, family: str) -> FamilyReport:
