@@ -15,9 +15,8 @@ from pipeline.errors import UserError
 from pipeline.loaders.items import FORMS, Form, InputTransform
 from pipeline.loaders.order import SEED_LIMIT
 from pipeline.loaders.streams import Batch, SharedStream
-from pipeline.render.ccc import LONGEST_STREAM, CCCImages, Entry, ccc_images
+from pipeline.render.ccc import LONGEST_STREAM, CCCImages, ccc_images
 from pipeline.settings import integer
-from pipeline.sources.base import UNLABELLED
 from pipeline.sources.kinds import AUTO
 from pipeline.storage.trusted_locations import absolute
 
@@ -87,7 +86,6 @@ class CCC(SharedStream):
             baseline, _COUNT.checked(speed, "speed"), integer(0, SEED_LIMIT - 1).checked(seed, "seed")
         )
         self._batch_size = None if batch_size is None else _COUNT.checked(batch_size, "batch_size")
-        self._length = _COUNT.checked(images, "images")
         self._form = as_ or ("tensor" if input_transform is None else "pil")
         self._input_transform = input_transform
         self._columns = (columns,) if isinstance(columns, str) else tuple(columns)
@@ -102,41 +100,37 @@ class CCC(SharedStream):
             absolute(os.fspath(source)),
             matrix,
             stream,
-            self._length,
+            _COUNT.checked(images, "images"),
             kind=source_kind,
             classes=classes,
             encode=not pixels,
+            unlabelled=unlabelled,
         )
-        if not unlabelled and any(image.label == UNLABELLED for image in self._images.listing):
-            raise UserError("the source has images without labels: pass unlabelled=True, or sort them into folders")
-        self._entry: Entry | None = None
 
     def __repr__(self) -> str:
         """Return the name of the stream and its length."""
-        return f"<CCC {self._images.stream}: {self._length:,} images in {len(self._images.steps):,} steps>"
+        return f"<CCC {self._images.stream}: {self._images.length:,} images in {len(self._images.steps):,} steps>"
 
     def _items_of_all(self) -> int:
-        return -(-self._length // (self._batch_size or 1))
+        return -(-self._images.length // (self._batch_size or 1))
 
     def _made(self, items: Sequence[int]) -> Iterator[Any]:
         if get_worker_info() is not None:
             cv2.setNumThreads(1)
         size = self._batch_size or 1
         for item in items:
-            samples = [self._sample(each) for each in range(item * size, min((item + 1) * size, self._length))]
+            samples = [self._sample(each) for each in range(item * size, min((item + 1) * size, self._images.length))]
             yield samples[0] if self._batch_size is None else Batch(default_collate(samples))
 
     def _sample(self, number: int) -> tuple[Any, ...]:
         """Return an image of the stream, counted from 0: (image, label) or (image, label, columns)."""
-        step, place = divmod(number, self._images.stream.speed)
-        if self._entry is None or self._entry.number != step:
-            self._entry = self._images.entry(step)
-        image = self._images.listing[self._entry.indices[place]]
-        made: Any = FORMS[self._form](self._images.render(step, image))
+        place = self._images.at(number)
+        made: Any = FORMS[self._form](self._images.render(place))
         if self._input_transform is not None:
             made = self._input_transform(made)
-        known = {**self._entry.step._asdict(), "step": step, "source_id": image.id}
-        return (made, image.label, *([{name: known[name] for name in self._columns}] if self._columns else []))
+        known = {**place.step._asdict(), "step": place.number, "source_id": place.image.id}
+        extra = ({name: known[name] for name in self._columns},) if self._columns else ()
+        return (made, place.image.label, *extra)
 
     def _facts(self) -> object:
         return self._images.digest, self._batch_size

@@ -7,7 +7,7 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,7 @@ SETTINGS = {"baseline": 0, "speed": 5, "seed": 44, "batch_size": 4, "images": 18
 def matrix() -> dict[str, np.ndarray]:
     """Return a matrix of the four hard noises whose accuracies fall in both severities."""
     percents = np.add.outer(np.arange(21), np.arange(21))[::-1, ::-1] * 2.0
-    pairs = product(ccc.HARD, ccc.HARD)
-    return {ccc.pair_key(first, second): percents for first, second in pairs if first != second}
+    return dict.fromkeys(ccc.pair_keys(ccc.HARD).values(), percents)
 
 
 def read(stream: Any) -> list[Any]:
@@ -87,9 +86,9 @@ def test_stored_parts_have_the_members_of_the_published_tars(
     small_source: Path, tmp_path: Path, matrix: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ccc_shards, "SHARD_IMAGES", 6)  # two steps of 5 images
-    made = ccc_images(str(small_source), matrix, ccc.StreamKey(0, 5, 44), 18, kind="auto", classes=(), encode=False)
+    made = ccc_images(str(small_source), matrix, ccc.StreamKey(0, 5, 44), 18, encode=False)
     done: list[int] = []
-    assert write_shards(made, 18, str(tmp_path), 1, done.append) == 2
+    assert write_shards(made, str(tmp_path), 1, done.append) == 2
     assert done == [10, 8]
     columns = ("source_id", "first", "first_severity", "second", "second_severity")
     items = list(CCC(small_source, matrix, **{**SETTINGS, "batch_size": None}, as_="array", columns=columns))
@@ -109,11 +108,11 @@ def test_stored_parts_have_the_members_of_the_published_tars(
     )
     (tmp_path / "shards" / "ccc-000000.tar").unlink()
     kept = (tmp_path / "shards" / "ccc-000001.tar").stat().st_mtime_ns
-    write_shards(made, 18, str(tmp_path), 1, done.append)
+    write_shards(made, str(tmp_path), 1, done.append)
     assert (tmp_path / "shards" / "ccc-000000.tar").exists()
     assert (tmp_path / "shards" / "ccc-000001.tar").stat().st_mtime_ns == kept
     with pytest.raises(UserError, match="another stream, or another number of images"):
-        write_shards(made, 17, str(tmp_path), 1, done.append)
+        write_shards(replace(made, length=17), str(tmp_path), 1, done.append)
 
 
 def test_damaged_and_unlabelled_images_are_named(

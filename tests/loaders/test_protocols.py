@@ -236,7 +236,7 @@ def test_facts_measure_labels() -> None:
 @pytest.mark.parametrize(
     ("protocol", "given", "message"),
     [
-        ("ccc", {}, "makes its images from photographs: use robustshards.torch.CCC"),
+        ("ccc", {}, "makes its images from photographs: give their folder"),
         ("walk", {}, "invalid protocol 'walk': use single, continual"),
         ("single", {"gamma": 1}, "invalid parameters gamma of the protocol single: use severity, order, reset, across"),
         ("temporal", {"gamma": "nan"}, "invalid gamma 'nan': use a number"),

@@ -64,7 +64,6 @@ def ccc_stream(asked: CCCSettings) -> None:
     from pipeline.builder.ccc_shards import write_shards
     from pipeline.cli.progress import current_step
     from pipeline.render.ccc import ccc_images
-    from pipeline.sources.kinds import AUTO
 
     stream, done = ccc.StreamKey(asked.baseline, asked.speed, asked.stream_seed), 0
     with current_step("reading images ...") as step:
@@ -74,8 +73,8 @@ def ccc_stream(asked: CCCSettings) -> None:
             done += images
             step(f"{done:,} of {asked.images:,} images")
 
-        made = ccc_images(asked.source, asked.matrix, stream, asked.images, kind=AUTO, classes=(), encode=False)
-        shards = write_shards(made, asked.images, asked.out, asked.workers or os.cpu_count() or 1, advance)
+        made = ccc_images(asked.source, asked.matrix, stream, asked.images, encode=False, unlabelled=True)
+        shards = write_shards(made, asked.out, asked.workers or os.cpu_count() or 1, advance)
     if asked.as_json:
         print_json(out=asked.out, stream=str(stream), images=asked.images, shards=shards)
     else:

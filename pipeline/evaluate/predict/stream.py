@@ -30,6 +30,7 @@ from pipeline.evaluate.predict.preparation import Preparation, different_sizes, 
 from pipeline.execution.local_worker import end_with
 from pipeline.execution.processes import environment
 from pipeline.guardian import guarded
+from pipeline.loaders.ccc_samples import CCCSamples
 from pipeline.loaders.order import Share
 from pipeline.loaders.rows import stream_rows
 from pipeline.loaders.schedule import Schedule
@@ -163,11 +164,13 @@ class StreamOrder:
         schedule: What the stream shows.
         ids: Ids of the chosen source images. None for all.
         batches: First sample and end of each batch, (batches, 2).
+        ccc: The samples of a stream of CCC. None for others.
     """
 
     schedule: Schedule
     ids: frozenset[str] | None
     batches: np.ndarray
+    ccc: CCCSamples | None = None
 
     def chunks(self) -> list[Chunk]:
         """Return the parts of the predictions: runs of batches that start in one entry."""
@@ -207,10 +210,14 @@ class OrderedFrames(FrameStream):
 
     def read(self, loader: int, loaders: int) -> Iterator[tuple[int, Iterator[FrameBatch]]]:
         """Yield the batches of a loader process, each with the number of its chunk."""
-        data_set, order = open_data_set(*self._location), self._order
+        order = self._order
+        data_set = open_data_set(*self._location) if order.ccc is None else order.ccc
         spans = order.batches[list(Share(loader=loader, loaders=loaders).units(0, len(order.batches)))]
         wanted = np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans)])
-        rows = stream_rows(data_set, order.schedule, order.ids, wanted)
+        if order.ccc is None:
+            rows = stream_rows(data_set, order.schedule, order.ids, wanted)
+        else:
+            rows = map(order.ccc.row, wanted.tolist())
         firsts = [chunk.first for chunk in self.chunks]
         for start, stop in spans:
             count = int(stop - start)
