@@ -24,8 +24,9 @@ from pipeline.loaders.rows import check_ids, read_labels, stream_rows, subset_id
 from pipeline.loaders.schedule import Schedule, schedule_of
 from pipeline.text import counted, printable
 
-_STREAM = "stream"
-"""Key of a state with the digest of what decides the items of the stream. The others are the fields of Position."""
+_STREAM, _LOADERS = "stream", "loaders"
+"""Keys of a state: the digest of what decides the items, and the number of loader processes, 0 in the main process.
+The others are the fields of Position."""
 
 
 class Batch(tuple[Any, ...]):
@@ -114,18 +115,23 @@ class SharedStream(IterableDataset[Any], ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the latest item of the iteration in this process."""
-        return {_STREAM: self._digest(), **asdict(self._latest)}
+        return {_STREAM: self._digest(), _LOADERS: _loaders(), **asdict(self._latest)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Start the next iteration after the latest item of a saved state, as :meth:`seek` does.
 
         Raises:
-            UserError: If the state belongs to another stream.
+            UserError: If the state belongs to another stream, or to another number of loader processes.
         """
         if not isinstance(state_dict, Mapping) or state_dict.get(_STREAM) != self._digest():
             raise UserError(
                 "the state belongs to another stream: resume with the same data, conditions, protocol and "
                 "parameters, batch_size, shuffle, ids, rank and world_size"
+            )
+        if state_dict[_LOADERS] != _loaders():
+            raise UserError(
+                f"the state was saved with {state_dict[_LOADERS]} loader processes, but there are {_loaders()}: resume "
+                f"with num_workers={state_dict[_LOADERS]}, or call seek with the number of items that were read"
             )
         self.seek(state_dict["reached"])
         if get_worker_info() is not None:  # the processes share what follows the origin
@@ -275,6 +281,12 @@ class Stream(SharedStream):
     def _facts(self) -> object:
         ids = None if self._ids is None else sorted(self._ids)
         return self._name, self.schedule.digest, self._batch_size, self._batches.tobytes(), ids
+
+
+def _loaders() -> int:
+    """Return the number of loader processes; 0 in the main process."""
+    worker = get_worker_info()
+    return worker.num_workers if worker else 0
 
 
 def _check_batch_size(batch_size: Any, items: Items) -> int | None:

@@ -155,9 +155,10 @@ STREAM_OF_CCC: Any = {"baseline": 0, "speed": 5, "images": 16}
 
 
 def test_ccc_predicts_as_a_loop_over_its_stream(small_source: Path, tmp_path: Path) -> None:
-    np.savez(tmp_path / "matrix.npz", **ACCURACIES)  # type: ignore[arg-type]
+    np.savez(tmp_path / "matrix.npz", **ACCURACIES)
     columns, model = ("source_id", "step", "first", "second"), small_models.adapting()
-    confidences, shown = [], []
+    confidences: list[float] = []
+    shown: list[tuple[str, str, int]] = []
     stream = CCC(small_source, ACCURACIES, seed=44, batch_size=6, as_="float", columns=columns, **STREAM_OF_CCC)
     for images, _, known in stream:
         confidences += model(((images - MEAN) / STD).contiguous()).detach().softmax(dim=1).amax(dim=1).tolist()
@@ -340,6 +341,12 @@ def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once:
     assert (
         found["error over all samples", "", None] == wrong.mean() == evaluations[0].figures()["error over all samples"]
     )
+    windows = [
+        row["value"]
+        for row in make_report([str(tmp_path / "0")], window=9, resamples=10).rows()
+        if row["metric"] == "error over time"
+    ]
+    assert windows == wrong.reshape(4, 9).mean(axis=1).tolist()
     assert found["error in the stream", "gaussian_noise", 3] == wrong[noise].mean()
     assert [found["error by visit", "", visit] for visit in (1, 2, 3)] == wrong.reshape(3, 12).mean(axis=1).tolist()
     assert found["error of the last visit", "", None] == wrong[24:].mean()

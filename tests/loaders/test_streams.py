@@ -177,6 +177,10 @@ def test_stateful_loader_resumes_in_its_processes(built_once: Path) -> None:
         again.load_state_dict(state)
         assert keys(again) == expected[5:]
         assert keys(again) == expected
+    other = loaders.StatefulDataLoader(stream, batch_size=None, num_workers=1)
+    other.load_state_dict(state)
+    with pytest.raises(rs.UserError, match=r"saved with 2 loader processes, but there are 1: .*num_workers=2"):
+        next(iter(other))
 
 
 @pytest.mark.parametrize("state", [{}, {"stream": "0"}, None])

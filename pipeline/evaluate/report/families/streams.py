@@ -11,6 +11,7 @@ from itertools import count
 import numpy as np
 import pyarrow.parquet as pq
 
+from pipeline.errors import UserError
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation, reading
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
@@ -24,6 +25,9 @@ from pipeline.text import printable
 
 WINDOW, MIN_WINDOWS = 50_000, 10
 """Samples in a window, and the number of windows below which there are 20 smaller ones."""
+
+MAX_WINDOWS = 10_000
+"""Maximum number of windows of a stream."""
 
 PUBLISHED_LENGTH = 7_500_000
 """Images of the published streams of CCC."""
@@ -49,8 +53,8 @@ def _protocol(stream: StreamTable, parameters: Mapping[str, str | int | float | 
     return ", ".join([stream.protocol, *given])
 
 
-def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
-    """Yield the results of an evaluation in the order of a protocol; none if it has no order.
+def measure(evaluation: Evaluation, context: Context, window: int = 0) -> Iterator[Results]:
+    """Yield the results of an evaluation in the order of a protocol; none if it has no order. ``window`` 0 chooses.
 
     Values have no intervals, because predictions depend on the samples before.
     """
@@ -73,7 +77,11 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     visit = _visits(which, entry)
     sizes = [len(labels)] if stream.parameters.get("across") else stream.entries
     run, in_batch = label_facts(labels, cut(sizes, batch))
-    window = WINDOW if len(wrong) >= MIN_WINDOWS * WINDOW else max(-(-len(wrong) // 20), batch)
+    if not window:
+        window = WINDOW if len(wrong) >= MIN_WINDOWS * WINDOW else max(-(-len(wrong) // 20), batch)
+    if len(wrong) > MAX_WINDOWS * window:
+        least = -(-len(wrong) // MAX_WINDOWS)
+        raise UserError(f"invalid window {window} for {len(wrong):,} samples: use {least:,} or more")
     errors = _means(wrong, which)
     by_label = [_means(wrong[which == place], labels[which == place]).mean() for place in range(len(conditions))]
     visits = _means(wrong, visit)
