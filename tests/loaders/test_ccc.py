@@ -21,8 +21,9 @@ from pipeline.builder import ccc_shards
 from pipeline.builder.ccc_shards import write_shards
 from pipeline.errors import UserError
 from pipeline.images.encoders import Jpeg
-from pipeline.render.ccc import ccc_images
+from pipeline.render.ccc import ccc_images, read_accuracies
 from robustshards.torch import CCC
+from tests.conftest import ROOT
 
 SETTINGS = {"baseline": 0, "speed": 5, "seed": 44, "batch_size": 4, "images": 18}
 
@@ -80,6 +81,13 @@ def test_matrices_are_read_from_archives(small_source: Path, tmp_path: Path, mat
     np.savez_compressed(tmp_path / "matrix.npz", **matrix, about=np.array("resnet50"))
     stored = CCC(small_source, tmp_path / "matrix.npz", **SETTINGS)
     assert torch.equal(next(iter(stored))[0], next(iter(CCC(small_source, matrix, **SETTINGS)))[0])
+
+
+def test_paths_through_the_example_matrix_keep_the_accuracy_of_the_baseline() -> None:
+    matrix = read_accuracies(str(ROOT / "examples" / "lite0_matrix.npz"), 10)
+    for values in matrix.values():
+        assert len(ccc.path(values, 0)) == 41
+        assert np.mean([values[cell] for cell in ccc.path(values, 10)]) == pytest.approx(10, abs=0.5)
 
 
 def test_stored_parts_have_the_members_of_the_published_tars(

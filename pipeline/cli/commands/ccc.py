@@ -126,7 +126,7 @@ class MatrixSettings(Printing):
 def ccc_matrix(asked: MatrixSettings) -> None:
     """Measure the accuracies of a model under pairs of corruptions, which streams of CCC need.
 
-    Says how long it takes after the first cells. Run the same command again to continue after an interruption.
+    Estimates first how long it takes. Run the same command again to continue after an interruption.
     """
     import os
 
@@ -160,7 +160,6 @@ def ccc_matrix(asked: MatrixSettings) -> None:
             asked.seed,
             ccc.names(asked.baseline),
         )
-        step(f"{plan.cells:,} cells of {plan.images:,} images: {plan.cells * plan.images:,} images")
         classify = accuracy_matrix.classifier(replace(model, input=inputs), device, asked.batch_size)
         accuracy_matrix.measure(plan, clean, classify, local_path(asked.out), os.cpu_count() or 1, step)
     if asked.as_json:
