@@ -72,6 +72,10 @@ def test_items_are_what_the_step_does_to_the_photographs(small_source: Path, mat
         step = walked[known["step"]]
         assert ccc.Step(*(known[name] for name in ccc.Step._fields)) == step
         assert image.shape == (224, 224, 3)
+    tensors, floats = (next(iter(CCC(small_source, matrix, **SETTINGS, as_=form)))[0] for form in ("tensor", "float"))
+    for (image, *_), tensor, values in zip(items[:4], tensors, floats, strict=True):
+        np.testing.assert_array_equal(tensor.permute(1, 2, 0), image)
+        np.testing.assert_array_equal(values, tensor / 255)
     plain = next(iter(CCC(small_source, matrix, **SETTINGS, as_="array", pixels=True)))[0][0].numpy()
     np.testing.assert_array_equal(items[0][0], Jpeg().stored(plain))
     assert (plain != items[0][0]).any()
