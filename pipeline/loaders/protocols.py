@@ -20,6 +20,7 @@ from pipeline.loaders.order import Step, visiting_order
 from pipeline.loaders.orders import Chain, Order
 from pipeline.render.ccc import LONGEST_STREAM
 from pipeline.settings import Kind, choice, integer, number
+from pipeline.sources.base import lines_at
 
 Parameters = dict[str, Any]
 
@@ -103,12 +104,8 @@ class Protocol:
         return (common if self.name != CCC else {}) | dict(self.parameters)
 
 
-_FLAGS = {"true": True, "false": False}
-_ABOVE_ZERO, _COUNT, _FLAG = (
-    number(0, 1e12),
-    integer(1),
-    Kind(lambda value: _FLAGS[str(value).lower()], "true or false"),
-)
+_ABOVE_ZERO, _COUNT = number(0, 1e12), integer(1)
+_FLAG = Kind(lambda value: bool(("false", "true").index(str(value).lower())), "true or false")
 
 _CLASS_CHAINS: Mapping[str, tuple[float | None, float]] = {
     "i1": (None, 1),
@@ -141,6 +138,7 @@ KINDS: Mapping[str, Kind] = {
     "walk": choice("cotta", "symmetric"),
     "scenario": choice(*(labels + conditions for labels in _CLASS_CHAINS for conditions in _CONDITION_CHAINS)),
     "max_state_samples": _COUNT,
+    "listed": Kind(lambda value: tuple(lines_at(value) if isinstance(value, str) else value), "ids, or a file of them"),
     "baseline": Kind(lambda value: check_baseline(number(0, 100).read(value)), "an accuracy in percent, 0 to 100"),
     "speed": integer(1, LONGEST_STREAM),
     "images": integer(1, LONGEST_STREAM),
@@ -219,6 +217,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             conditions=_ONE_BY_ONE,
             images=_RANDOM,
             reset="condition",
+            parameters={"listed": None},
             reported=_PER_CONDITION,
             source="Tent (Wang et al., 2021)",
         ),
@@ -226,6 +225,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             name="continual",
             conditions=f"{_ONE_BY_ONE}, canonical or in one of ten orders",
             images=_RANDOM,
+            parameters={"listed": None},
             reported="error per condition and mean; mean and deviation over ten orders",
             source="CoTTA (Wang et al., 2022)",
         ),
@@ -233,7 +233,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             name="gradual",
             conditions="severities of each corruption up and down",
             images=_RANDOM,
-            parameters={"severity": "all", "walk": "cotta"},
+            parameters={"severity": "all", "walk": "cotta", "listed": None},
             steps=_gradual,
             reported="mean error over all, and at severity 5",
             source="CoTTA (Wang et al., 2022)",
@@ -303,6 +303,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             images=f"{_RANDOM}, one at a time",
             reset="condition",
             batch_size=1,
+            parameters={"listed": None},
             reported="mean accuracy over conditions",
             source=_SAR,
         ),

@@ -39,6 +39,7 @@ class Schedule:
         steps: Conditions of each entry.
         labels: Labels of the samples.
         content: Digest of the images, if they depend on the protocol. Else an empty text.
+        listed: The images of each condition in the order of the user, if this decides.
     """
 
     protocol: Protocol
@@ -47,6 +48,7 @@ class Schedule:
     steps: Sequence[Step]
     labels: Labels = field(repr=False)
     content: str = ""
+    listed: Mapping[Condition, NDArray[Any]] = field(default_factory=dict, repr=False)
     _orders: dict[int, NDArray[np.int32]] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -64,7 +66,11 @@ class Schedule:
                 self.protocol.name,
                 entry,
             )
-            order = self.protocol.order(draw, self.parameters) if self.protocol.order else draw.random
+            if self.listed:
+                starts = np.cumsum([0, *draw.sizes[:-1]])
+                order = np.concatenate([start + self.listed[each] for start, each in zip(starts, step, strict=True)])
+            else:
+                order = self.protocol.order(draw, self.parameters) if self.protocol.order else draw.random
             self._orders[entry] = order.astype(np.int32)
         return self._orders[entry]
 

@@ -20,8 +20,8 @@ from manifests import Row
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
 from pipeline.loaders.order import Share, check_seed
-from pipeline.loaders.rows import check_ids, read_labels, stream_rows, subset_ids
-from pipeline.loaders.schedule import Schedule, schedule_of
+from pipeline.loaders.rows import read_schedule, stream_rows
+from pipeline.loaders.schedule import Schedule
 from pipeline.text import counted, printable
 
 _STREAM, _LOADERS = "stream", "loaders"
@@ -207,7 +207,9 @@ class Stream(SharedStream):
         world_size: Number of processes that share the stream. Default: like ``rank``, else 1.
         equal_ranks: Whether all ranks read equally many items; up to ``world_size - 1`` items at the end are left out.
         **parameters: Parameters of the protocol, for example ``severity=5, order=5, gamma=0.1``, and ``across``:
-            whether batches may span two entries. Default: the published ones.
+            whether batches may span two entries. Default: the published ones. ``listed``: ids of source images, or a
+            text file of them; ``single``, ``continual``, ``gradual`` and ``bs1`` show only these, in this order, in
+            every entry.
 
     Raises:
         UserError: If an argument is invalid, or the data set is not finished or has no such samples. Reading a damaged
@@ -239,12 +241,17 @@ class Stream(SharedStream):
         self._items = Items(data_set, as_, input_transform, columns)
         self._batch_size = _check_batch_size(batch_size, self._items)
         seed = check_seed(shuffle, "shuffle")
-        if ids is not None and subset is not None:
-            raise UserError("invalid subset and ids: pass one of them")
-        named, self.missing = subset_ids(data_set, subset)
-        self._ids = check_ids(ids) if named is None else named
-        labels = read_labels(data_set, self._ids, unlabelled)
-        self.schedule: Schedule = schedule_of(labels, protocol, parameters, seed, data_set.name, conditions)
+        self.schedule: Schedule
+        self.schedule, self._ids, self.missing = read_schedule(
+            data_set,
+            protocol,
+            parameters,
+            seed,
+            conditions=conditions,
+            ids=ids,
+            subset=subset,
+            unlabelled=unlabelled,
+        )
         self._batches = self.schedule.batches(self._batch_size or 1, bool(drop_last))
         self._name = data_set.name
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from torch.utils.data import DataLoader
 
 from corruptions import ccc
@@ -79,12 +78,6 @@ def test_items_are_what_the_step_does_to_the_photographs(small_source: Path, mat
     plain = next(iter(CCC(small_source, matrix, **SETTINGS, as_="array", pixels=True)))[0][0].numpy()
     np.testing.assert_array_equal(items[0][0], Jpeg().stored(plain))
     assert (plain != items[0][0]).any()
-
-
-def test_matrices_are_read_from_archives(small_source: Path, tmp_path: Path, matrix: dict[str, np.ndarray]) -> None:
-    np.savez_compressed(tmp_path / "matrix.npz", **matrix, about=np.array("resnet50"))
-    stored = CCC(small_source, tmp_path / "matrix.npz", **SETTINGS)
-    assert torch.equal(next(iter(stored))[0], next(iter(CCC(small_source, matrix, **SETTINGS)))[0])
 
 
 def test_paths_through_the_example_matrix_keep_the_accuracy_of_the_baseline() -> None:

@@ -197,6 +197,23 @@ def test_state_of_another_stream_is_refused(built_once: Path, change: dict[str, 
         other.load_state_dict(state)
 
 
+def test_listed_images_come_in_this_order_in_every_entry(built_once: Path, tmp_path: Path) -> None:
+    ids = ["class1/image5", "class0/image0", "class0/image2"]
+    (tmp_path / "ids.txt").write_text("\n".join(ids))
+    streams = [stream_of(built_once, listed=each) for each in (ids, str(tmp_path / "ids.txt"))]
+    found = [[key.rsplit("-", 2)[0] for key in keys(stream)] for stream in streams]
+    assert found == [ids * sum(map(len, streams[0].schedule.steps))] * 2
+    digests = {stream.schedule.digest for stream in (*streams, stream_of(built_once, listed=ids[::-1]))}
+    assert len(digests) == 2
+    for given, message in (
+        ({"listed": ids, "ids": ids}, "pass one of them"),
+        ({"listed": ids, "protocol": "mixed"}, "invalid parameters listed"),
+        ({"listed": ["class9"]}, "has no samples of 1 of the 1 ids"),
+    ):
+        with pytest.raises(rs.UserError, match=message):
+            stream_of(built_once, **given)
+
+
 def test_ids_select_source_images(built_once: Path) -> None:
     ids = {"class0/image0", "class1/image5"}
     shown, every = keys(stream_of(built_once, ids=ids)), keys(stream_of(built_once))

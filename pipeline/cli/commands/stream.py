@@ -72,8 +72,7 @@ def stream(settings: StreamSettings) -> None:
     from pipeline.errors import UserError
     from pipeline.loaders.ccc_samples import open_ccc
     from pipeline.loaders.protocols import CCC
-    from pipeline.loaders.rows import read_labels, subset_ids, write_order
-    from pipeline.loaders.schedule import schedule_of
+    from pipeline.loaders.rows import read_schedule, write_order
 
     given, ids, missing = settings.parameters or {}, None, 0
     if settings.protocol == CCC:
@@ -82,9 +81,9 @@ def stream(settings: StreamSettings) -> None:
         schedule = open_ccc(settings.data_set, given, settings.seed).schedule()
     else:
         data_set = open_data_set(settings.data_set, settings.data)
-        ids, missing = subset_ids(data_set, settings.subset)
-        labels = read_labels(data_set, ids, unlabelled=True)
-        schedule = schedule_of(labels, settings.protocol, given, settings.seed, data_set.name)
+        schedule, ids, missing = read_schedule(
+            data_set, settings.protocol, given, settings.seed, subset=settings.subset
+        )
     batch_size = settings.batch_size or schedule.protocol.batch_size
     facts = {
         "protocol": schedule.protocol.name,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -177,8 +178,8 @@ def measure(
 
         if total:
             few = clean.pixels[:TIMED]
-            corrupting = np.mean([_seconds(lambda name=name: corrupted(few, name, 3, "first")) for name in plan.names])
-            each = (_seconds(lambda: right(few)) + float(corrupting)) / len(few)
+            corrupting = [_seconds(partial(corrupted, few, name, 3, "first")) for name in plan.names]
+            each = (_seconds(partial(right, few)) + sum(corrupting) / len(corrupting)) / len(few)
             step(f"{total:,} cells of {plan.images:,} images: about {total * plan.images * each / 60:.0f} minutes")
         start, steps = time.monotonic(), plan.severities[1:]
         if np.isnan(single[0, 0]):

@@ -46,8 +46,8 @@ from pipeline.execution.resumable import ImageJob, ImageWatcher, count_frames, r
 from pipeline.execution.work import Tally
 from pipeline.loaders.ccc_samples import CCCSamples, open_ccc
 from pipeline.loaders.protocols import CCC
-from pipeline.loaders.rows import read_labels, subset_ids
-from pipeline.loaders.schedule import Schedule, schedule_of
+from pipeline.loaders.rows import read_schedule
+from pipeline.loaders.schedule import Schedule
 from pipeline.software import cpu_count
 from pipeline.storage import Store, is_url, open_store, trusted_locations
 from pipeline.text import counted
@@ -307,11 +307,11 @@ def _schedule(
             f"{counted(images.unprepared, 'image')} of {data_set.name} smaller than a crop: resize before the crop, "
             "since a stream needs all images"
         )
-    ids, missing = subset_ids(data_set, request.subset)
     parameters = dict(request.parameters or {})
     conditions = parameters.pop("conditions", None)
-    labels = read_labels(data_set, ids, unlabelled=True)
-    schedule = schedule_of(labels, request.protocol, parameters, request.seed, data_set.name, conditions)
+    schedule, ids, missing = read_schedule(
+        data_set, request.protocol, parameters, request.seed, conditions=conditions, subset=request.subset
+    )
     if schedule.protocol.reset == "condition" and model.adapts and not model.resets and not model.again:
         raise UserError(
             f"the protocol {schedule.protocol.name} resets the model before each condition, but {request.model} has no "
