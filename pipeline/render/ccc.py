@@ -133,13 +133,9 @@ class CCCImages:
         return lru_cache(2)(self.order)
 
     @cached_property
-    def _source(self) -> Source:
-        return open_source(self.kind, self.location)
-
-    @cached_property
     def _photograph(self) -> Callable[[SourceImage], Image]:
         """A function that reads a photograph, and remembers the latest ones."""
-        return lru_cache(KEPT)(partial(read_photograph, self._source))
+        return lru_cache(KEPT)(partial(read_photograph, open_source(self.kind, self.location)))
 
     def render(self, place: Place) -> Image:
         """Return an image of the stream, uint8 (224, 224, 3).

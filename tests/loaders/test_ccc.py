@@ -177,8 +177,6 @@ def bomb(path: Path, matrix: Mapping[str, Any]) -> Path:
         (with_pair(np.array(Hostile(), dtype=object)), "Python objects"),
         (with_pair(None), "must contain n1_contrast_n2_shot_noise.npy"),
         (with_pair(np.full((21, 21), np.nan)), "n1_contrast_n2_shot_noise must be accuracies in percent, finite"),
-        (with_pair(np.full((21, 21), -1)), r"finite and 0\.\.100"),
-        (with_pair(np.zeros((11, 11))), r"must be 21 x 21, not of shape \(11, 11\)"),
         (with_pair(np.zeros((21, 21), complex)), "unsupported dtype"),
         (with_pair(np.full((21, 21), "50")), "unsupported dtype"),
         (bomb, "decompresses to"),
