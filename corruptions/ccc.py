@@ -86,13 +86,9 @@ def names(baseline: float) -> tuple[str, ...]:
 
 
 def pair_keys(chosen: Sequence[str]) -> dict[tuple[str, str], str]:
-    """Return the key of each ordered pair of different corruptions."""
-    return {(first, second): pair_key(first, second) for first, second in permutations(chosen, 2)}
-
-
-def pair_key(first: str, second: str) -> str:
-    """Return the key of a pair in a matrix: ``n1_elastic_n2_fog``."""
-    return f"n1_{SHORT.get(first, first)}_n2_{SHORT.get(second, second)}"
+    """Return the key of each ordered pair of different corruptions in a matrix: ``n1_elastic_n2_fog``."""
+    short = {name: SHORT.get(name, name) for name in chosen}
+    return {(first, second): f"n1_{short[first]}_n2_{short[second]}" for first, second in permutations(chosen, 2)}
 
 
 def check_accuracy(matrix: ArrayLike, what: str, shape: tuple[int, int] | None = None) -> NDArray[np.float64]:

@@ -90,7 +90,8 @@ def evaluate(
             change when it is called. Implied by ``protocol``. Not possible with several workers, or with Ray. A model
             of a library or file is put into evaluation mode nevertheless. The default batch size is that of the
             protocol, mostly 64.
-        protocol: Name of the protocol; ``robustshards streams`` lists them.
+        protocol: Name of the protocol; ``robustshards streams`` lists them. For ``"ccc"``, ``data`` is a folder or URL
+            of clean images, and ``matrix`` an accuracy matrix as for ``robustshards.torch.CCC``.
         progress: Show a progress bar.
         **parameters: Parameters of the protocol, for example ``severity=5, gamma=0.1, reset="condition"``, and
             ``conditions``: a list as for ``Stream``.

@@ -399,6 +399,7 @@ def report(
     clean: Evaluations = (),
     real: Location | None = None,
     published: bool = False,
+    window: int = 0,
     rename: Mapping[str, str] | None = None,
     out: Location | None = None,
     title: str = "Robustness report",
@@ -437,6 +438,7 @@ def report(
             settings.clean,
             real=settings.real,
             published=settings.published,
+            window=settings.window,
             rename=settings.rename,
         )
     result = Report(data, settings.title, (*evaluations, *clean))

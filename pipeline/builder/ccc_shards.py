@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from functools import lru_cache
 from multiprocessing import get_context
 
 import cv2
@@ -14,7 +13,7 @@ from corruptions import ccc
 from pipeline.datasets.shards import ShardWriter
 from pipeline.errors import UserError
 from pipeline.images.encoders import Jpeg
-from pipeline.render.ccc import CCCImages, Entry
+from pipeline.render.ccc import CCCImages
 from pipeline.storage import SMALL_FILE, open_store
 
 SHARD_IMAGES = 25_000
@@ -24,14 +23,13 @@ ABOUT = "ccc.json"
 """File of a stored stream that says what it holds."""
 
 
-def write_shards(made: CCCImages, images: int, out: str, workers: int, progress: Callable[[int], None]) -> int:
-    """Write the first images of a stream as the published tars, and return the number of tars.
+def write_shards(made: CCCImages, out: str, workers: int, progress: Callable[[int], None]) -> int:
+    """Write the images of a stream as the published tars, and return the number of tars.
 
     Tars that an earlier run has finished are kept.
 
     Args:
         made: The images.
-        images: Number of images; the last step may be incomplete.
         out: Folder or URL.
         workers: Processes.
         progress: Called with the number of images of each finished tar.
@@ -40,15 +38,15 @@ def write_shards(made: CCCImages, images: int, out: str, workers: int, progress:
         UserError: The folder holds another stream, or a source image cannot be read.
     """
     store = open_store(out)
-    facts = json.dumps({"stream": str(made.stream), "images": images, "digest": made.digest}, indent=1).encode()
+    facts = json.dumps({"stream": str(made.stream), "images": made.length, "digest": made.digest}, indent=1).encode()
     if store.size(ABOUT) >= 0 and store.read(ABOUT, limit=SMALL_FILE) != facts:
         raise UserError(f"{out} holds another stream, or another number of images: use another folder")
     speed, shards = made.stream.speed, 0
     per_shard = -(-SHARD_IMAGES // speed)
     with store.exclusive(), ProcessPoolExecutor(workers, get_context("spawn"), _start, (made,)) as pool:
         store.publish_bytes(facts, ABOUT)
-        for shard, start in enumerate(range(0, -(-images // speed), per_shard)):
-            name, stop = f"shards/ccc-{shard:06d}.tar", min((start + per_shard) * speed, images)
+        for shard, start in enumerate(range(0, len(made.steps), per_shard)):
+            name, stop = f"shards/ccc-{shard:06d}.tar", min((start + per_shard) * speed, made.length)
             shards += 1
             if store.size(name) < 0:
                 path = store.scratch()
@@ -71,21 +69,16 @@ def _start(made: CCCImages) -> None:
     _IN_WORKER[:] = [made]
 
 
-@lru_cache(2)
-def _entry(number: int) -> Entry:
-    return _IN_WORKER[0].entry(number)
-
-
 def _members(number: int) -> dict[str, bytes]:
     """Return the members of an image of the stream."""
     made = _IN_WORKER[0]
-    entry = _entry(number // made.stream.speed)
-    image, step = made.listing[entry.indices[number % made.stream.speed]], entry.step
+    place = made.at(number)
+    _, step, image = place
     folder, _, file = image.origin.rpartition("/")
     first, second = (ccc.SHORT.get(name, name) for name in (step.first, step.second))
     info = (
         f"++dir++{image.class_name or folder}++name++{file}++n1++{first}++s1++{step.first_severity}"
         f"++n2++{second}++s2++{step.second_severity}"
     )
-    jpeg = Jpeg().encode(made.render(entry.number, image))
+    jpeg = Jpeg().encode(made.render(place))
     return {"input.jpg": jpeg, "output.cls": str(image.label).encode(), "info": info.encode()}

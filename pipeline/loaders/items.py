@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -125,3 +126,15 @@ class Items:
             image = self.input_transform(image)
         extra = ({name: getattr(row, name) for name in self._columns},) if self._columns else ()
         return (image, row.label, *extra)
+
+
+def empty(shape: tuple[int, ...], dtype: type[np.generic]) -> torch.Tensor:
+    """Return memory for a batch. Raise RuntimeError in a loader process that has no shared memory.
+
+    That of a loader process is shared with its parent: torch would copy it, in a thread whose errors nobody receives.
+    """
+    if get_worker_info() is None:
+        return torch.from_numpy(np.empty(shape, dtype))
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    storage = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]
+    return torch.from_numpy(np.empty(0, dtype)).set_(storage).view(shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,16 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 
+from corruptions.ccc import check_baseline
 from pipeline.errors import UserError
 from pipeline.loaders import orders
 from pipeline.loaders.order import Step, visiting_order
 from pipeline.loaders.orders import Chain, Order
+from pipeline.render.ccc import LONGEST_STREAM
 from pipeline.settings import Kind, choice, integer, number
+from pipeline.sources.base import lines_at
 
 Parameters = dict[str, Any]
 
-DEFAULT, MANIFEST = "continual", "manifest"
-"""Names of the default protocol, and of the one in the order of the manifest."""
+DEFAULT, MANIFEST, CCC = "continual", "manifest", "ccc"
+"""Names of the default protocol, of the one in the order of the manifest, and of the one that shows photographs."""
 
 PUBLISHED_SEVERITY = 5
 """Severity of most published figures."""
@@ -47,8 +51,8 @@ class Draw:
 
     @property
     def random(self) -> Order:
-        """A random order of all samples; that of the manifest for the protocol of this name."""
-        return visiting_order(self.sizes, None if self.protocol == MANIFEST else self.seed, self.entry)
+        """A random order of all samples; that of the data set for the protocols manifest and ccc."""
+        return visiting_order(self.sizes, None if self.protocol in (MANIFEST, CCC) else self.seed, self.entry)
 
     @cached_property
     def state(self) -> RandomState:
@@ -97,15 +101,11 @@ class Protocol:
     def defaults(self) -> Parameters:
         """All parameters and their defaults. None as severity is 5, or all levels where there is no level 5."""
         common = {"severity": None, "order": None, "reset": self.reset, "across": self.across}
-        return common | dict(self.parameters)
+        return (common if self.name != CCC else {}) | dict(self.parameters)
 
 
-_FLAGS = {"true": True, "false": False}
-_ABOVE_ZERO, _COUNT, _FLAG = (
-    number(0, 1e12),
-    integer(1),
-    Kind(lambda value: _FLAGS[str(value).lower()], "true or false"),
-)
+_ABOVE_ZERO, _COUNT = number(0, 1e12), integer(1)
+_FLAG = Kind(lambda value: bool(("false", "true").index(str(value).lower())), "true or false")
 
 _CLASS_CHAINS: Mapping[str, tuple[float | None, float]] = {
     "i1": (None, 1),
@@ -138,6 +138,11 @@ KINDS: Mapping[str, Kind] = {
     "walk": choice("cotta", "symmetric"),
     "scenario": choice(*(labels + conditions for labels in _CLASS_CHAINS for conditions in _CONDITION_CHAINS)),
     "max_state_samples": _COUNT,
+    "listed": Kind(lambda value: tuple(lines_at(value) if isinstance(value, str) else value), "ids, or a file of them"),
+    "baseline": Kind(lambda value: check_baseline(number(0, 100).read(value)), "an accuracy in percent, 0 to 100"),
+    "speed": integer(1, LONGEST_STREAM),
+    "images": integer(1, LONGEST_STREAM),
+    "matrix": Kind(lambda value: value if isinstance(value, Mapping) else os.fspath(value), "an .npz file"),
 }
 """Values of each parameter."""
 
@@ -212,6 +217,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             conditions=_ONE_BY_ONE,
             images=_RANDOM,
             reset="condition",
+            parameters={"listed": None},
             reported=_PER_CONDITION,
             source="Tent (Wang et al., 2021)",
         ),
@@ -219,6 +225,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             name="continual",
             conditions=f"{_ONE_BY_ONE}, canonical or in one of ten orders",
             images=_RANDOM,
+            parameters={"listed": None},
             reported="error per condition and mean; mean and deviation over ten orders",
             source="CoTTA (Wang et al., 2022)",
         ),
@@ -226,7 +233,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             name="gradual",
             conditions="severities of each corruption up and down",
             images=_RANDOM,
-            parameters={"severity": "all", "walk": "cotta"},
+            parameters={"severity": "all", "walk": "cotta", "listed": None},
             steps=_gradual,
             reported="mean error over all, and at severity 5",
             source="CoTTA (Wang et al., 2022)",
@@ -296,6 +303,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             images=f"{_RANDOM}, one at a time",
             reset="condition",
             batch_size=1,
+            parameters={"listed": None},
             reported="mean accuracy over conditions",
             source=_SAR,
         ),
@@ -334,7 +342,16 @@ PROTOCOLS: Mapping[str, Protocol] = {
             reported="error over all samples, and per label",
             source="GLI-TTA, in UniTTA (Du et al., 2024)",
         ),
-        # The protocol ccc belongs here, between the published protocols and the order of the manifest.
+        Protocol(
+            name=CCC,
+            conditions="pairs of corruptions that change continuously",
+            images="photographs, drawn for each step",
+            parameters={"baseline": 20, "speed": 1000, "images": 7_500_000, "matrix": None},
+            across=True,
+            repeats=True,
+            reported="accuracy over time; mean and deviation over nine streams",
+            source="CCC (Press et al., 2023)",
+        ),
         Protocol(
             name=MANIFEST,
             conditions=f"{_ONE_BY_ONE}, as in the data set",
@@ -351,11 +368,6 @@ PROTOCOLS: Mapping[str, Protocol] = {
 def find(protocol: str | None) -> Protocol:
     """Return a protocol. Raise UserError if there is none of this name."""
     found = PROTOCOLS.get(DEFAULT if protocol is None else protocol)
-    if protocol == "ccc":
-        raise UserError(
-            "the protocol ccc shows no data set, since it makes its images from photographs: use robustshards.torch.CCC"
-            " to read them, or robustshards ccc to store them"
-        )
     if found is None:
         raise UserError(f"invalid protocol {protocol!r}: use {', '.join(PROTOCOLS)}")
     return found

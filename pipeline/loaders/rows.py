@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +23,8 @@ from manifests import Row
 from pipeline.datasets.base import DataSet
 from pipeline.errors import UserError
 from pipeline.loaders.orders import Order
-from pipeline.loaders.schedule import Labels, Schedule
+from pipeline.loaders.protocols import find
+from pipeline.loaders.schedule import Schedule, checked_parameters, schedule_of
 from pipeline.sources.base import UNLABELLED
 from pipeline.text import counted, shown
 from pipeline.transforms.family import Condition
@@ -130,21 +134,69 @@ def check_samples(tables: Iterable[pa.Table], ids: frozenset[str] | None, unlabe
         )
 
 
-def read_labels(data_set: DataSet, ids: frozenset[str] | None, unlabelled: bool) -> Labels:
-    """Return the labels of the samples of each condition. Raise UserError like :func:`check_samples`."""
+def read_schedule(
+    data_set: DataSet,
+    protocol: str | None,
+    given: Mapping[str, Any],
+    seed: int,
+    *,
+    conditions: Any = None,
+    ids: Iterable[str] | None = None,
+    subset: str | None = None,
+    unlabelled: bool = True,
+) -> tuple[Schedule, frozenset[str] | None, int]:
+    """Return what a protocol shows of a data set, the ids of its source images, and how many of a subset are missing.
+
+    Args:
+        data_set: The data set.
+        protocol: Name of the protocol. None: continual.
+        given: Parameters of the protocol, as values or text.
+        seed: Seed of the orders.
+        conditions: Conditions to show, as for ``Stream``. Default: those of the protocol.
+        ids: Ids of the source images to show. Default: all. The ids that are returned are then None as well.
+        subset: Name of a subset of them.
+        unlabelled: Whether to accept samples without labels.
+
+    Raises:
+        UserError: An argument is invalid, or the data set lacks something that the protocol needs.
+    """
+    parameters = checked_parameters(find(protocol), given)
+    listed = parameters.get("listed")
+    if sum(each is not None for each in (ids, subset, listed)) > 1:
+        raise UserError("invalid ids, subset and listed: pass one of them")
+    named, missing = subset_ids(data_set, subset)
+    chosen = check_ids(ids if listed is None else listed) if named is None else named
     found = defaultdict[Condition, list[NDArray[np.int32]]](list)
+    ranks = defaultdict[Condition, list[NDArray[np.int32]]](list)
+    names = None if listed is None else pa.array(listed)
 
     def kept() -> Iterator[pa.Table]:
-        for table in data_set.tables(("transform", "level", "label", "source_id"), filters(ids=ids)):
-            names = pc.dictionary_encode(table["transform"].cast(pa.string()).combine_chunks())
-            levels, labels = table["level"].to_numpy(), table["label"].to_numpy().astype(np.int32)
-            changes = (np.diff(names.indices) != 0) | (np.diff(levels) != 0)
-            for start, stop in pairwise([0, *(np.flatnonzero(changes) + 1), len(labels)]):
-                found[Condition(names[start].as_py(), int(levels[start]))].append(labels[start:stop])
+        for table in data_set.tables(("transform", "level", "label", "source_id"), filters(ids=chosen)):
+            labels = table["label"].to_numpy().astype(np.int32)
+            rank = None if names is None else pc.index_in(table["source_id"].cast(pa.string()), names).to_numpy()
+            for condition, rows in _runs(table):
+                found[condition].append(labels[rows])
+                if rank is not None:
+                    ranks[condition].append(rank[rows])
             yield table
 
-    check_samples(kept(), ids, unlabelled, data_set.name)
-    return {condition: np.concatenate(parts) for condition, parts in found.items()}
+    check_samples(kept(), chosen, unlabelled, data_set.name)
+    labels = {condition: np.concatenate(parts) for condition, parts in found.items()}
+    schedule = schedule_of(labels, protocol, given, seed, data_set.name, conditions)
+    if listed is not None:
+        places = {condition: np.argsort(np.concatenate(parts)) for condition, parts in ranks.items()}
+        digest = hashlib.sha256("\n".join(listed).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        schedule = replace(schedule, listed=places, parameters={**schedule.parameters, "listed": digest})
+    return schedule, chosen, missing
+
+
+def _runs(table: pa.Table) -> Iterator[tuple[Condition, slice]]:
+    """Yield each run of rows of one condition."""
+    names = pc.dictionary_encode(table["transform"].cast(pa.string()).combine_chunks())
+    levels = table["level"].to_numpy()
+    changes = (np.diff(names.indices) != 0) | (np.diff(levels) != 0)
+    for start, stop in pairwise([0, *(np.flatnonzero(changes) + 1), len(levels)]):
+        yield Condition(names[start].as_py(), int(levels[start])), slice(start, stop)
 
 
 def stream_rows(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | None, wanted: Order) -> Iterator[Row]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pipeline.errors import UserError
 from pipeline.loaders.order import Step, check_seed, cut, label_facts, parse_steps
 from pipeline.loaders.orders import CANONICAL, ORDERS, checked_labels
-from pipeline.loaders.protocols import KINDS, MANIFEST, PUBLISHED_SEVERITY, Draw, Parameters, Protocol, find
+from pipeline.loaders.protocols import CCC, KINDS, MANIFEST, PUBLISHED_SEVERITY, Draw, Parameters, Protocol, find
 from pipeline.transforms.family import Condition
 
 Labels = Mapping[Condition, NDArray[np.int32]]
@@ -38,6 +38,8 @@ class Schedule:
         seed: Seed.
         steps: Conditions of each entry.
         labels: Labels of the samples.
+        content: Digest of the images, if they depend on the protocol. Else an empty text.
+        listed: The images of each condition in the order of the user, if this decides.
     """
 
     protocol: Protocol
@@ -45,6 +47,8 @@ class Schedule:
     seed: int
     steps: Sequence[Step]
     labels: Labels = field(repr=False)
+    content: str = ""
+    listed: Mapping[Condition, NDArray[Any]] = field(default_factory=dict, repr=False)
     _orders: dict[int, NDArray[np.int32]] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -62,7 +66,11 @@ class Schedule:
                 self.protocol.name,
                 entry,
             )
-            order = self.protocol.order(draw, self.parameters) if self.protocol.order else draw.random
+            if self.listed:
+                starts = np.cumsum([0, *draw.sizes[:-1]])
+                order = np.concatenate([start + self.listed[each] for start, each in zip(starts, step, strict=True)])
+            else:
+                order = self.protocol.order(draw, self.parameters) if self.protocol.order else draw.random
             self._orders[entry] = order.astype(np.int32)
         return self._orders[entry]
 
@@ -92,7 +100,7 @@ class Schedule:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the order: of the conditions and indices of each entry."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(self.content.encode())
         for entry, step in enumerate(self.steps):
             digest.update("".join(f"{condition}\n" for condition in step).encode("utf-8", "surrogatepass"))
             digest.update(self.order(entry).astype("<i8").tobytes())
@@ -142,15 +150,13 @@ def schedule_of(
         UserError: The protocol or a parameter is invalid, or the data set lacks something that it needs.
     """
     chosen = find(protocol)
-    defaults = chosen.defaults
-    if unknown := sorted(given.keys() - defaults.keys()):
+    if chosen.name == CCC:
         raise UserError(
-            f"invalid parameters {', '.join(unknown)} of the protocol {chosen.name}: use {', '.join(defaults)}"
+            "the protocol ccc shows no data set, since it makes its images from photographs: give their folder to "
+            "evaluate or to robustshards stream, use robustshards.torch.CCC to read them, or robustshards ccc to store "
+            "them"
         )
-    parameters = defaults | {
-        key: None if value is None and defaults[key] is None else KINDS[key].checked(value, key)
-        for key, value in given.items()
-    }
+    parameters = checked_parameters(chosen, given)
     across, reset = parameters["across"], parameters["reset"]
     if across and reset == "condition":
         if "across" in given:
@@ -172,6 +178,19 @@ def schedule_of(
             checked_labels(labels[condition])
     chosen = replace(chosen, across=across, reset=reset)
     return Schedule(chosen, parameters, check_seed(seed), tuple(chosen.steps(steps, parameters)), labels)
+
+
+def checked_parameters(protocol: Protocol, given: Mapping[str, Any]) -> Parameters:
+    """Return all parameters of a protocol, from values or text. Raise UserError if one is invalid."""
+    defaults = protocol.defaults
+    if unknown := sorted(given.keys() - defaults.keys()):
+        raise UserError(
+            f"invalid parameters {', '.join(unknown)} of the protocol {protocol.name}: use {', '.join(defaults)}"
+        )
+    return defaults | {
+        key: None if value is None and defaults[key] is None else KINDS[key].checked(value, key)
+        for key, value in given.items()
+    }
 
 
 def _conditions(labels: Labels, parameters: Parameters, given: Mapping[str, Any], name: str) -> list[Condition]:

@@ -20,12 +20,13 @@ from manifests import Row
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
 from pipeline.loaders.order import Share, check_seed
-from pipeline.loaders.rows import check_ids, read_labels, stream_rows, subset_ids
-from pipeline.loaders.schedule import Schedule, schedule_of
+from pipeline.loaders.rows import read_schedule, stream_rows
+from pipeline.loaders.schedule import Schedule
 from pipeline.text import counted, printable
 
-_STREAM = "stream"
-"""Key of a state with the digest of what decides the items of the stream. The others are the fields of Position."""
+_STREAM, _LOADERS = "stream", "loaders"
+"""Keys of a state: the digest of what decides the items, and the number of loader processes, 0 in the main process.
+The others are the fields of Position."""
 
 
 class Batch(tuple[Any, ...]):
@@ -114,18 +115,23 @@ class SharedStream(IterableDataset[Any], ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the latest item of the iteration in this process."""
-        return {_STREAM: self._digest(), **asdict(self._latest)}
+        return {_STREAM: self._digest(), _LOADERS: _loaders(), **asdict(self._latest)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Start the next iteration after the latest item of a saved state, as :meth:`seek` does.
 
         Raises:
-            UserError: If the state belongs to another stream.
+            UserError: If the state belongs to another stream, or to another number of loader processes.
         """
         if not isinstance(state_dict, Mapping) or state_dict.get(_STREAM) != self._digest():
             raise UserError(
                 "the state belongs to another stream: resume with the same data, conditions, protocol and "
                 "parameters, batch_size, shuffle, ids, rank and world_size"
+            )
+        if state_dict[_LOADERS] != _loaders():
+            raise UserError(
+                f"the state was saved with {state_dict[_LOADERS]} loader processes, but there are {_loaders()}: resume "
+                f"with num_workers={state_dict[_LOADERS]}, or call seek with the number of items that were read"
             )
         self.seek(state_dict["reached"])
         if get_worker_info() is not None:  # the processes share what follows the origin
@@ -201,7 +207,9 @@ class Stream(SharedStream):
         world_size: Number of processes that share the stream. Default: like ``rank``, else 1.
         equal_ranks: Whether all ranks read equally many items; up to ``world_size - 1`` items at the end are left out.
         **parameters: Parameters of the protocol, for example ``severity=5, order=5, gamma=0.1``, and ``across``:
-            whether batches may span two entries. Default: the published ones.
+            whether batches may span two entries. Default: the published ones. ``listed``: ids of source images, or a
+            text file of them; ``single``, ``continual``, ``gradual`` and ``bs1`` show only these, in this order, in
+            every entry.
 
     Raises:
         UserError: If an argument is invalid, or the data set is not finished or has no such samples. Reading a damaged
@@ -233,12 +241,17 @@ class Stream(SharedStream):
         self._items = Items(data_set, as_, input_transform, columns)
         self._batch_size = _check_batch_size(batch_size, self._items)
         seed = check_seed(shuffle, "shuffle")
-        if ids is not None and subset is not None:
-            raise UserError("invalid subset and ids: pass one of them")
-        named, self.missing = subset_ids(data_set, subset)
-        self._ids = check_ids(ids) if named is None else named
-        labels = read_labels(data_set, self._ids, unlabelled)
-        self.schedule: Schedule = schedule_of(labels, protocol, parameters, seed, data_set.name, conditions)
+        self.schedule: Schedule
+        self.schedule, self._ids, self.missing = read_schedule(
+            data_set,
+            protocol,
+            parameters,
+            seed,
+            conditions=conditions,
+            ids=ids,
+            subset=subset,
+            unlabelled=unlabelled,
+        )
         self._batches = self.schedule.batches(self._batch_size or 1, bool(drop_last))
         self._name = data_set.name
 
@@ -275,6 +288,12 @@ class Stream(SharedStream):
     def _facts(self) -> object:
         ids = None if self._ids is None else sorted(self._ids)
         return self._name, self.schedule.digest, self._batch_size, self._batches.tobytes(), ids
+
+
+def _loaders() -> int:
+    """Return the number of loader processes; 0 in the main process."""
+    worker = get_worker_info()
+    return worker.num_workers if worker else 0
 
 
 def _check_batch_size(batch_size: Any, items: Items) -> int | None:

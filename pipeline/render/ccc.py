@@ -20,9 +20,10 @@ from pipeline.images.decoders import decode
 from pipeline.images.encoders import Jpeg, stored_pixels
 from pipeline.render.renderer import boxed
 from pipeline.sources import npz
-from pipeline.sources.base import Source, SourceImage
-from pipeline.sources.kinds import open_source
+from pipeline.sources.base import UNLABELLED, Source, SourceImage
+from pipeline.sources.kinds import AUTO, open_source
 from pipeline.storage import find_place
+from pipeline.tasks.labels import LabelSpace
 
 CONVERT = 'numpy.savez_compressed("matrix.npz", **numpy.load("ccc_accuracy_matrix.pickle", allow_pickle=True))'
 """Converts the published matrix, in a process that can do no harm."""
@@ -34,12 +35,12 @@ KEPT = 128
 """Number of decoded photographs that a process remembers: about 70 MB of 500 x 375."""
 
 
-class Entry(NamedTuple):
-    """A step of a stream: its number, what it does to its images, and their indices in the listing, in order."""
+class Place(NamedTuple):
+    """What an image of a stream is made of: the number of its step, what that does, and the photograph."""
 
     number: int
     step: ccc.Step
-    indices: NDArray[np.int64]
+    image: SourceImage
 
 
 def read_accuracies(location: str, baseline: float) -> dict[str, NDArray[np.float64]]:
@@ -91,48 +92,60 @@ class CCCImages:
 
     Attributes:
         stream: Baseline, speed and seed.
+        length: Number of images.
         steps: What each step does.
         listing: The images of the source, in its order.
+        labels: What their labels count. None if unknown.
         location: Path or URL of the source.
         kind: Layout of the source.
-        digest: Digest of the matrix and of the listing.
+        matrix: Digest of the accuracy matrix.
+        digest: Digest of all that decides the images.
         encode: Whether images pass through JPEG of quality 85, as published.
     """
 
     stream: ccc.StreamKey
+    length: int
     steps: Sequence[ccc.Step]
     listing: Sequence[SourceImage]
+    labels: LabelSpace | None
     location: str
     kind: str
+    matrix: str
     digest: str
-    encode: bool = True
+    encode: bool
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the fields, without the opened source."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_source", "_photograph")}
+        """Return the fields, without the opened source and what is remembered."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
-    def entry(self, number: int) -> Entry:
-        """Return a step, 0 <= number < len(steps)."""
-        return Entry(number, self.steps[number], self.stream.order(number, len(self.listing)))
+    def at(self, number: int) -> Place:
+        """Return what an image of the stream is made of, counted from 0."""
+        step, place = divmod(number, self.stream.speed)
+        return Place(step, self.steps[step], self.listing[self._indices(step)[place]])
+
+    def order(self, step: int) -> NDArray[np.int64]:
+        """Return the indices of the images of a step in the listing, in order."""
+        return self.stream.order(step, len(self.listing))
 
     @cached_property
-    def _source(self) -> Source:
-        return open_source(self.kind, self.location)
+    def _indices(self) -> Callable[[int], NDArray[np.int64]]:
+        """A function that returns the order of a step, and remembers the latest one."""
+        return lru_cache(2)(self.order)
 
     @cached_property
     def _photograph(self) -> Callable[[SourceImage], Image]:
         """A function that reads a photograph, and remembers the latest ones."""
-        return lru_cache(KEPT)(partial(read_photograph, self._source))
+        return lru_cache(KEPT)(partial(read_photograph, open_source(self.kind, self.location)))
 
-    def render(self, number: int, image: SourceImage) -> Image:
-        """Return an image of a step, uint8 (224, 224, 3).
+    def render(self, place: Place) -> Image:
+        """Return an image of the stream, uint8 (224, 224, 3).
 
         Raises:
             UserError: The source image cannot be read or decoded.
         """
-        uniforms, *seeds = self.stream.draws(number, image.id)
-        first, second, *severities = self.steps[number]
-        pixels = ccc.prepare(self._photograph(image), uniforms.tolist())
+        uniforms, *seeds = self.stream.draws(place.number, place.image.id)
+        first, second, *severities = place.step
+        pixels = ccc.prepare(self._photograph(place.image), uniforms.tolist())
         for name, severity, seed in zip((first, second), severities, seeds, strict=True):
             if severity:
                 pixels = _corruptor(name, severity)(pixels, seed)
@@ -143,11 +156,12 @@ def ccc_images(
     location: str,
     accuracies: str | Mapping[str, ArrayLike],
     stream: ccc.StreamKey,
-    images: int,
+    length: int,
     *,
-    kind: str,
-    classes: Sequence[str],
-    encode: bool,
+    kind: str = AUTO,
+    classes: Sequence[str] = (),
+    encode: bool = True,
+    unlabelled: bool = False,
 ) -> CCCImages:
     """Return the images of a stream.
 
@@ -155,10 +169,11 @@ def ccc_images(
         location: Path or URL of the source.
         accuracies: The accuracy matrix, or the path or URL of its ``.npz`` file.
         stream: Baseline, speed and seed.
-        images: Length of the stream.
-        kind: Layout of the source; "auto" detects it.
+        length: Number of images.
+        kind: Layout of the source. Default: detected.
         classes: All class names in label order; empty: the source numbers its classes.
         encode: Whether images pass through JPEG.
+        unlabelled: Whether to accept images without labels.
 
     Raises:
         UserError: The source or the matrix is invalid, or the source has fewer images than a step.
@@ -166,12 +181,17 @@ def ccc_images(
     try:
         baseline = ccc.check_baseline(stream.baseline)
         matrices = read_accuracies(accuracies, baseline) if isinstance(accuracies, str) else accuracies
-        steps = list(islice(ccc.walk(matrices, baseline, stream.seed), -(-images // stream.speed)))
+        steps = list(islice(ccc.walk(matrices, baseline, stream.seed), -(-length // stream.speed)))
         source = open_source(kind, location, classes=classes)
         listing = list(source)
         stream.order(0, len(listing))
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from error
-    digest = hashlib.sha256(repr((images, encode, [(each.id, each.label) for each in listing])).encode())
-    digest.update(repr((str(stream), steps)).encode())
-    return CCCImages(stream, steps, listing, location, kind, digest.hexdigest(), encode)
+    if not unlabelled and any(image.label == UNLABELLED for image in listing):
+        raise UserError("the source has images without labels: pass unlabelled=True, or sort them into folders")
+    matrix = hashlib.sha256()
+    for key in ccc.pair_keys(ccc.names(baseline)).values():
+        matrix.update(np.asarray(matrices[key], np.float64).tobytes())
+    facts = (length, encode, [(each.id, each.label) for each in listing], str(stream), steps)
+    digest = hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()
+    return CCCImages(stream, length, steps, listing, source.labels, location, kind, matrix.hexdigest(), digest, encode)

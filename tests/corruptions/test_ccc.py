@@ -174,7 +174,6 @@ def test_orders_and_draws_are_keyed_by_stream_step_and_image() -> None:
     ("change", "message"),
     [
         ({"n1_fog_n2_snow": None}, "lacks 1 of 156 pairs of baseline 20, for example n1_fog_n2_snow"),
-        ({"n1_fog_n2_snow": np.full((21, 21), np.nan)}, "n1_fog_n2_snow must be accuracies in percent, finite"),
         ({"n1_fog_n2_snow": np.full((21, 21), 100.5)}, r"finite and 0\.\.100"),
         ({"n1_fog_n2_snow": np.zeros((21, 20))}, r"must be 21 x 21, not of shape \(21, 20\)"),
         ({"n1_fog_n2_snow": np.zeros((21, 21), complex)}, "must have numbers, not complex128"),

@@ -50,7 +50,8 @@ def test_matrices_are_measured_and_continued(
     texts: list[str] = []
     measure(plan, clean, classify, tmp_path / "a.npz", 1, texts.append)
     measure(plan, clean, classify, tmp_path / "b.npz", 2, lambda text: None)
-    assert texts[-1].startswith("0 of 49 cells left")
+    assert texts[0].startswith("40 cells of 4 images: about 0 minutes")  # neither single corruptions nor two pairs
+    assert texts[-1].startswith("0 of 40 cells left")
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
     assert len(CCC(small_source, tmp_path / "a.npz", baseline=0, speed=4, images=4, batch_size=2)) == 2
     with pytest.raises(UserError, match="of another model, images or settings"):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import robustshards as rs
+from corruptions import ccc
 from pipeline.errors import UserError
 from pipeline.evaluate.models.factories import adaptation_digest
 from pipeline.evaluate.models.libraries import from_module
@@ -19,7 +20,7 @@ from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.report.report import make_report
 from pipeline.evaluate.results.folder import read_table
 from pipeline.storage import open_store
-from robustshards.torch import Stream
+from robustshards.torch import CCC, Stream
 from tests.conftest import ROOT, Run
 from tests.factories import small_models
 from tests.factories.evaluator import Silent, content, outcome
@@ -146,6 +147,50 @@ def test_protocols_predict_as_a_loop_over_the_stream(
     assert (stream.protocol, stream.seed) == (protocol, 3)
     assert stream.parameters.items() >= parameters.items()
     assert stream.order_sha256 == Stream(built_once, protocol=protocol, shuffle=3, **parameters).schedule.digest
+
+
+FALLING = np.add.outer(np.arange(21), np.arange(21))[::-1, ::-1] * 2.0
+ACCURACIES = dict.fromkeys(ccc.pair_keys(ccc.HARD).values(), FALLING)
+STREAM_OF_CCC: Any = {"baseline": 0, "speed": 5, "images": 16}
+
+
+def test_ccc_predicts_as_a_loop_over_its_stream(small_source: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "matrix.npz", **ACCURACIES)
+    columns, model = ("source_id", "step", "first", "second"), small_models.adapting()
+    confidences: list[float] = []
+    shown: list[tuple[str, str, int]] = []
+    stream = CCC(small_source, ACCURACIES, seed=44, batch_size=6, as_="float", columns=columns, **STREAM_OF_CCC)
+    for images, _, known in stream:
+        confidences += model(((images - MEAN) / STD).contiguous()).detach().softmax(dim=1).amax(dim=1).tolist()
+        pairs = map("+".join, zip(known["first"], known["second"], strict=True))
+        shown += zip(known["source_id"], pairs, (known["step"] + 1).tolist(), strict=True)
+    given = {"protocol": "ccc", "seed": 44, "batch_size": 6}
+    parameters = {**STREAM_OF_CCC, "matrix": str(tmp_path / "matrix.npz")}
+    evaluate(request(small_source, tmp_path / "r", **given, loaders=2, parameters=parameters), Silent())
+    rows = pq.ParquetFile(tmp_path / "r" / "predictions.parquet").read()
+    np.testing.assert_allclose(rows["confidence"], confidences, atol=2e-4)
+    assert [*zip(*(rows[name].to_pylist() for name in ("source_id", "transform", "level")), strict=True)] == shown
+    assert rows["key"].to_pylist() == [f"sample_{number}" for number in rows["listed"].to_pylist()]
+    again = rs.evaluate(ADAPTING, small_source, matrix=ACCURACIES, **given, **STREAM_OF_CCC)
+    assert again.predictions.to_pylist() == rows.to_pylist()
+    data = make_report([str(tmp_path / "r")], resamples=10)
+    wrong = np.array(rows["top1"]) != np.array(rows["label"])
+    found = {(row["metric"], row["transform"]): row["value"] for row in data.rows() if row["family"] == "streams"}
+    assert found["error in the stream", shown[0][1]] == found["error over all samples", ""] == wrong.mean()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"matrix": None}, "needs an accuracy matrix: give the parameter matrix"),
+        ({"baseline": 101}, "invalid baseline 101: use an accuracy in percent, 0 to 100"),
+        ({"severity": 3}, "invalid parameters severity of the protocol ccc: use baseline, speed"),
+        ({"subset": "robustbench-5000"}, "subset cannot be combined with the protocol ccc"),
+    ],
+)
+def test_invalid_streams_of_ccc_are_refused(small_source: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        rs.evaluate(ADAPTING, small_source, protocol="ccc", **{**STREAM_OF_CCC, "matrix": ACCURACIES, **given})
 
 
 class Counting(torch.nn.Module):
@@ -294,6 +339,12 @@ def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once:
     assert (
         found["error over all samples", "", None] == wrong.mean() == evaluations[0].figures()["error over all samples"]
     )
+    windows = [
+        row["value"]
+        for row in make_report([str(tmp_path / "0")], window=9, resamples=10).rows()
+        if row["metric"] == "error over time"
+    ]
+    assert windows == wrong.reshape(4, 9).mean(axis=1).tolist()
     assert found["error in the stream", "gaussian_noise", 3] == wrong[noise].mean()
     assert [found["error by visit", "", visit] for visit in (1, 2, 3)] == wrong.reshape(3, 12).mean(axis=1).tolist()
     assert found["error of the last visit", "", None] == wrong[24:].mean()

@@ -156,7 +156,7 @@ def test_every_figure_is_shown_in_a_section_and_given_once() -> None:
     rows = facts()
     families = {"imagenet", "imagenet-c", "imagenet-p", "low-pass", "natural-robustness"}
     known = {*families, *PUBLISHED_SETS.values(), *shipped(), *PARTS, *PUBLISHED_RECIPES}
-    known |= {f"stream {name}" for name in PROTOCOLS}
+    known |= {f"stream {name}" for name in (*PROTOCOLS, *(f"ccc {baseline}" for baseline in (40, 20, 0)))}
     assert {row["data_set"] for row in rows} <= known
     metric_names = {metric.name for report in (*reports().values(), NATURAL_REPORT) for metric in report.metrics}
     assert {row["figure"] for row in rows} <= metric_names

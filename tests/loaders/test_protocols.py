@@ -236,10 +236,11 @@ def test_facts_measure_labels() -> None:
 @pytest.mark.parametrize(
     ("protocol", "given", "message"),
     [
-        ("ccc", {}, "makes its images from photographs: use robustshards.torch.CCC"),
+        ("ccc", {}, "makes its images from photographs: give their folder"),
         ("walk", {}, "invalid protocol 'walk': use single, continual"),
         ("single", {"gamma": 1}, "invalid parameters gamma of the protocol single: use severity, order, reset, across"),
         ("temporal", {"gamma": "nan"}, "invalid gamma 'nan': use a number"),
+        ("temporal", {"across": "maybe"}, "invalid across 'maybe': use true or false"),
         ("temporal", {"order": 10}, "invalid order 10: use 0 to 9, or canonical"),
         ("temporal", {"severity": 6}, "data has no samples of severity 6; it has 1, 2, 3, 4, 5"),
         ("temporal", {"reset": "condition", "across": True}, "across cannot be combined with reset 'condition'"),

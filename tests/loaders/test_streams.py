@@ -177,6 +177,10 @@ def test_stateful_loader_resumes_in_its_processes(built_once: Path) -> None:
         again.load_state_dict(state)
         assert keys(again) == expected[5:]
         assert keys(again) == expected
+    other = loaders.StatefulDataLoader(stream, batch_size=None, num_workers=1)
+    other.load_state_dict(state)
+    with pytest.raises(rs.UserError, match=r"saved with 2 loader processes, but there are 1: .*num_workers=2"):
+        next(iter(other))
 
 
 @pytest.mark.parametrize("state", [{}, {"stream": "0"}, None])
@@ -191,6 +195,23 @@ def test_state_of_another_stream_is_refused(built_once: Path, change: dict[str, 
     other = stream_of(built_once, **{"batch_size": 4, "shuffle": 7, "rank": 0, "world_size": 1, **change})
     with pytest.raises(rs.UserError, match="the state belongs to another stream: resume with the same data"):
         other.load_state_dict(state)
+
+
+def test_listed_images_come_in_this_order_in_every_entry(built_once: Path, tmp_path: Path) -> None:
+    ids = ["class1/image5", "class0/image0", "class0/image2"]
+    (tmp_path / "ids.txt").write_text("\n".join(ids))
+    streams = [stream_of(built_once, listed=each) for each in (ids, str(tmp_path / "ids.txt"))]
+    found = [[key.rsplit("-", 2)[0] for key in keys(stream)] for stream in streams]
+    assert found == [ids * sum(map(len, streams[0].schedule.steps))] * 2
+    digests = {stream.schedule.digest for stream in (*streams, stream_of(built_once, listed=ids[::-1]))}
+    assert len(digests) == 2
+    for given, message in (
+        ({"listed": ids, "ids": ids}, "pass one of them"),
+        ({"listed": ids, "protocol": "mixed"}, "invalid parameters listed"),
+        ({"listed": ["class9"]}, "has no samples of 1 of the 1 ids"),
+    ):
+        with pytest.raises(rs.UserError, match=message):
+            stream_of(built_once, **given)
 
 
 def test_ids_select_source_images(built_once: Path) -> None:

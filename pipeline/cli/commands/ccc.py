@@ -64,7 +64,6 @@ def ccc_stream(asked: CCCSettings) -> None:
     from pipeline.builder.ccc_shards import write_shards
     from pipeline.cli.progress import current_step
     from pipeline.render.ccc import ccc_images
-    from pipeline.sources.kinds import AUTO
 
     stream, done = ccc.StreamKey(asked.baseline, asked.speed, asked.stream_seed), 0
     with current_step("reading images ...") as step:
@@ -74,8 +73,8 @@ def ccc_stream(asked: CCCSettings) -> None:
             done += images
             step(f"{done:,} of {asked.images:,} images")
 
-        made = ccc_images(asked.source, asked.matrix, stream, asked.images, kind=AUTO, classes=(), encode=False)
-        shards = write_shards(made, asked.images, asked.out, asked.workers or os.cpu_count() or 1, advance)
+        made = ccc_images(asked.source, asked.matrix, stream, asked.images, encode=False, unlabelled=True)
+        shards = write_shards(made, asked.out, asked.workers or os.cpu_count() or 1, advance)
     if asked.as_json:
         print_json(out=asked.out, stream=str(stream), images=asked.images, shards=shards)
     else:
@@ -127,7 +126,7 @@ class MatrixSettings(Printing):
 def ccc_matrix(asked: MatrixSettings) -> None:
     """Measure the accuracies of a model under pairs of corruptions, which streams of CCC need.
 
-    Says how long it takes after the first cells. Run the same command again to continue after an interruption.
+    Estimates first how long it takes. Run the same command again to continue after an interruption.
     """
     import os
 
@@ -161,7 +160,6 @@ def ccc_matrix(asked: MatrixSettings) -> None:
             asked.seed,
             ccc.names(asked.baseline),
         )
-        step(f"{plan.cells:,} cells of {plan.images:,} images: {plan.cells * plan.images:,} images")
         classify = accuracy_matrix.classifier(replace(model, input=inputs), device, asked.batch_size)
         accuracy_matrix.measure(plan, clean, classify, local_path(asked.out), os.cpu_count() or 1, step)
     if asked.as_json:

@@ -21,7 +21,7 @@ def report(settings: ReportSettings, printing: Printing) -> None:
 
     found = make_report(
         settings.evaluations, settings.baseline, settings.clean, real=settings.real, published=settings.published,
-        rename=settings.rename, command=shlex.join(["robustshards", *sys.argv[1:]]),
+        window=settings.window, rename=settings.rename, command=shlex.join(["robustshards", *sys.argv[1:]]),
     )  # fmt: skip
     if settings.out is not None:
         from pipeline.evaluate.report.write import write_report

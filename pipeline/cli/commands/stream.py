@@ -18,7 +18,7 @@ class StreamSettings(Printing):
 
     Attributes:
         protocol: Protocol; robustshards streams lists them.
-        data_set: Folder or URL of a data set that build, render, attack or index wrote.
+        data_set: Folder or URL of a data set that build, render, attack or index wrote; for ccc, of clean images.
         parameters: Parameters of the protocol, e.g. severity=5,order=5,gamma=0.1. Default: those published.
         seed: Seed of the order.
         batch_size: Batch size. 0 (default) is that of the protocol.
@@ -69,13 +69,21 @@ def streams(settings: Printing) -> None:
 def stream(settings: StreamSettings) -> None:
     """Print what a protocol shows of a data set: length, entries, and how labels follow one another."""
     from pipeline.datasets.opening import open_data_set
-    from pipeline.loaders.rows import read_labels, subset_ids, write_order
-    from pipeline.loaders.schedule import schedule_of
+    from pipeline.errors import UserError
+    from pipeline.loaders.ccc_samples import open_ccc
+    from pipeline.loaders.protocols import CCC
+    from pipeline.loaders.rows import read_schedule, write_order
 
-    data_set = open_data_set(settings.data_set, settings.data)
-    ids, missing = subset_ids(data_set, settings.subset)
-    labels = read_labels(data_set, ids, unlabelled=True)
-    schedule = schedule_of(labels, settings.protocol, settings.parameters or {}, settings.seed, data_set.name)
+    given, ids, missing = settings.parameters or {}, None, 0
+    if settings.protocol == CCC:
+        if settings.subset or settings.out or settings.data:
+            raise UserError("--subset, --out and --data cannot be combined with the protocol ccc: omit them")
+        schedule = open_ccc(settings.data_set, given, settings.seed).schedule()
+    else:
+        data_set = open_data_set(settings.data_set, settings.data)
+        schedule, ids, missing = read_schedule(
+            data_set, settings.protocol, given, settings.seed, subset=settings.subset
+        )
     batch_size = settings.batch_size or schedule.protocol.batch_size
     facts = {
         "protocol": schedule.protocol.name,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,12 @@ from pipeline.transforms.seeds import sample_seed
 
 ABOUT = "about"
 """Key of the description: JSON as bytes."""
+
+SINGLE = "single"
+"""Key of the accuracies under single corruptions (corruptions, nodes); NaN where they are not measured yet."""
+
+TIMED = 16
+"""Number of images that the estimate of the duration takes."""
 
 NODES = (2, 3, 5, 6, 11, 21)
 """Allowed numbers of severities that are measured of each corruption; the others are interpolated."""
@@ -139,7 +146,7 @@ def measure(
         plan: What is measured.
         clean: The images.
         classify: The model.
-        out: The ``.npz`` file. It is written after every pair, and complete after the last.
+        out: The ``.npz`` file. It is written after every corruption and every pair, and complete after the last pair.
         threads: Threads that corrupt images.
         step: Called with the progress as text.
 
@@ -147,8 +154,9 @@ def measure(
         UserError: The file has other content.
     """
     done = _earlier(plan, out)
+    single = done.setdefault(SINGLE, np.full((len(plan.names), plan.nodes), np.nan))
     missing = {pair: key for pair, key in plan.pairs.items() if key not in done}
-    start, left = time.monotonic(), len(missing) * (plan.nodes - 1) ** 2 + len(plan.names) * (plan.nodes - 1) + 1
+    total = left = len(missing) * (plan.nodes - 1) ** 2 + int(np.isnan([single[0, 0], *single[:, 1:].flat]).sum())
 
     with ThreadPoolExecutor(threads) as pool:
 
@@ -157,31 +165,47 @@ def measure(
             seeds = (sample_seed(plan.seed, id_, place, 0) for id_ in clean.ids)
             return np.stack(list(pool.map(corrupt, images, seeds)))
 
+        def right(images: NDArray[np.uint8]) -> NDArray[np.bool_]:
+            return classify(np.stack(list(pool.map(_stored, images)))) == clean.labels[: len(images)]
+
         def accuracy(images: NDArray[np.uint8]) -> float:
             nonlocal left
-            stored = np.stack(list(pool.map(_stored, images)))
-            value = 100 * float((classify(stored) == clean.labels).mean())
+            value = 100 * float(right(images).mean())
             left -= 1
-            spent, finished = time.monotonic() - start, total - left
-            step(f"{left:,} of {total:,} cells left, about {left * spent / finished / 60:.0f} minutes")
+            spent = time.monotonic() - start
+            step(f"{left:,} of {total:,} cells left, about {left * spent / (total - left) / 60:.0f} minutes")
             return value
 
-        total = left
-        whole = accuracy(clean.pixels) if missing else 0.0
-        steps = plan.severities[1:]
-        single = {
-            name: [whole, *(accuracy(corrupted(clean.pixels, name, each, "first")) for each in steps)]
-            for name in (plan.names if missing else ())
-        }
+        if total:
+            few = clean.pixels[:TIMED]
+            corrupting = [_seconds(partial(corrupted, few, name, 3, "first")) for name in plan.names]
+            each = (_seconds(partial(right, few)) + sum(corrupting) / len(corrupting)) / len(few)
+            step(f"{total:,} cells of {plan.images:,} images: about {total * plan.images * each / 60:.0f} minutes")
+        start, steps = time.monotonic(), plan.severities[1:]
+        if np.isnan(single[0, 0]):
+            single[:, 0] = accuracy(clean.pixels)
+        for row, name in zip(single, plan.names, strict=True):
+            if np.isnan(row).any():
+                row[1:] = [accuracy(corrupted(clean.pixels, name, each, "first")) for each in steps]
+                _write(plan, done, out)
+        of_single = dict(zip(plan.names, single, strict=True))
         for (first, second), key in missing.items():
             grid = np.empty((plan.nodes, plan.nodes))
-            grid[:, 0], grid[0] = single[first], single[second]
+            grid[:, 0], grid[0] = of_single[first], of_single[second]
             for row, severity in enumerate(steps, 1):
                 images = corrupted(clean.pixels, first, severity, "first")
                 for column, other in enumerate(steps, 1):
                     grid[row, column] = accuracy(corrupted(images, second, other, "second"))
             done[key] = refined(grid)
             _write(plan, done, out)
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    """Return how long the second call of a function takes."""
+    function()
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
 def refined(grid: Grid) -> Grid:
@@ -200,15 +224,15 @@ def _facts(plan: MatrixPlan) -> NDArray[np.uint8]:
 
 
 def _earlier(plan: MatrixPlan, out: Path) -> dict[str, Grid]:
-    """Return the pairs that a file holds. Raise UserError if it is of another plan."""
+    """Return what a file holds: pairs, and single corruptions. Raise UserError if it is of another plan."""
     place = find_place(str(out))
     if place is None:
         return {}
     if bytes(npz.load(place, [ABOUT])[ABOUT]) != bytes(_facts(plan)):
         raise UserError(f"{out} holds the accuracies of another model, images or settings: use another --out")
     keys = npz.names(place)
-    wanted = [key for key in plan.pairs.values() if key in keys]
-    return {key: np.asarray(value, np.float64) for key, value in npz.load(place, wanted, "f").items()}
+    wanted = [key for key in (SINGLE, *plan.pairs.values()) if key in keys]
+    return {key: np.array(value, np.float64) for key, value in npz.load(place, wanted, "f").items()}
 
 
 def _write(plan: MatrixPlan, grids: Mapping[str, Grid], out: Path) -> None:

@@ -44,8 +44,10 @@ from pipeline.execution.base import Pool
 from pipeline.execution.pools import Crew, Executor, InProcessPool, parse_executor
 from pipeline.execution.resumable import ImageJob, ImageWatcher, count_frames, run_resumable
 from pipeline.execution.work import Tally
-from pipeline.loaders.rows import read_labels, subset_ids
-from pipeline.loaders.schedule import Schedule, schedule_of
+from pipeline.loaders.ccc_samples import CCCSamples, open_ccc
+from pipeline.loaders.protocols import CCC
+from pipeline.loaders.rows import read_schedule
+from pipeline.loaders.schedule import Schedule
 from pipeline.software import cpu_count
 from pipeline.storage import Store, is_url, open_store, trusted_locations
 from pipeline.text import counted
@@ -104,7 +106,11 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
 
 def opened(request: EvaluationRequest) -> DataSet:
     """Return the data set of a request. Raise UserError if no report can be made of it, or the output is inside."""
-    data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
+    if request.protocol == CCC:
+        _check_ccc(request)
+        data_set: DataSet = open_ccc(request.data_set, request.parameters or {}, request.seed, request.pixels)
+    else:
+        data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
     _check_output(request.out, data_set)
     if report_on(data_set.family_name, data_set.task).needs_labels:
         check_labelled(data_set)
@@ -138,7 +144,8 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
         self._table = table = settings(request, images, self._model, earlier, self._stream_table())
         self._order = None
         if self._schedule:
-            self._order = StreamOrder(self._schedule, self._ids, self._schedule.batches(table.run.batch))
+            ccc = images.data_set if isinstance(images.data_set, CCCSamples) else None
+            self._order = StreamOrder(self._schedule, self._ids, self._schedule.batches(table.run.batch), ccc)
             self.parts = self._order.chunks()
         claim_folder(self.store, table, earlier)
         self.result = EvaluationResult(
@@ -277,11 +284,20 @@ def _check_processes(request: EvaluationRequest) -> None:
         )
 
 
+def _check_ccc(request: EvaluationRequest) -> None:
+    """Raise UserError for options that streams of CCC do not have."""
+    unused = {"subset": request.subset, "steps": request.steps, "data": request.data, "cache": request.cache}
+    if given := [name for name, value in unused.items() if value is not None]:
+        raise UserError(f"{', '.join(given)} cannot be combined with the protocol ccc: omit it")
+
+
 def _schedule(
     request: EvaluationRequest, images: EvaluatedImages, model: Model
 ) -> tuple[Schedule, frozenset[str] | None, int]:
     """Return what a stream shows, the ids of its images (None for all), and the number of missing ones of a subset."""
     data_set = images.data_set
+    if isinstance(data_set, CCCSamples):
+        return data_set.schedule(), None, 0
     if data_set.family.sequences:
         raise UserError(
             f"{data_set.name} contains sequences, which protocols are not for: omit --ordered and --protocol"
@@ -291,11 +307,11 @@ def _schedule(
             f"{counted(images.unprepared, 'image')} of {data_set.name} smaller than a crop: resize before the crop, "
             "since a stream needs all images"
         )
-    ids, missing = subset_ids(data_set, request.subset)
     parameters = dict(request.parameters or {})
     conditions = parameters.pop("conditions", None)
-    labels = read_labels(data_set, ids, unlabelled=True)
-    schedule = schedule_of(labels, request.protocol, parameters, request.seed, data_set.name, conditions)
+    schedule, ids, missing = read_schedule(
+        data_set, request.protocol, parameters, request.seed, conditions=conditions, subset=request.subset
+    )
     if schedule.protocol.reset == "condition" and model.adapts and not model.resets and not model.again:
         raise UserError(
             f"the protocol {schedule.protocol.name} resets the model before each condition, but {request.model} has no "

@@ -132,7 +132,7 @@ class EvaluationRequest(ModelRequest):
         ordered: Evaluate the images in an order, in one process, with a model that may adapt at test time: its mode is
             kept, it may use gradients, and batches, of 64 by default, are not padded. After an interruption, the
             evaluation starts again from the first image. Implied by protocol; without one, the protocol is continual.
-        protocol: Protocol of the order; robustshards streams lists them.
+        protocol: Protocol of the order; robustshards streams lists them. ccc takes clean images instead of a data set.
         parameters: Parameters of the protocol, e.g. severity=5,order=5,gamma=0.1,reset=condition. Default: those
             published.
         seed: Seed of the order.

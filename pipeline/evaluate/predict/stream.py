@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from bisect import bisect_right
@@ -30,6 +29,8 @@ from pipeline.evaluate.predict.preparation import Preparation, different_sizes, 
 from pipeline.execution.local_worker import end_with
 from pipeline.execution.processes import environment
 from pipeline.guardian import guarded
+from pipeline.loaders.ccc_samples import CCCSamples
+from pipeline.loaders.items import empty
 from pipeline.loaders.order import Share
 from pipeline.loaders.rows import stream_rows
 from pipeline.loaders.schedule import Schedule
@@ -163,11 +164,13 @@ class StreamOrder:
         schedule: What the stream shows.
         ids: Ids of the chosen source images. None for all.
         batches: First sample and end of each batch, (batches, 2).
+        ccc: The samples of a stream of CCC. None for others.
     """
 
     schedule: Schedule
     ids: frozenset[str] | None
     batches: np.ndarray
+    ccc: CCCSamples | None = None
 
     def chunks(self) -> list[Chunk]:
         """Return the parts of the predictions: runs of batches that start in one entry."""
@@ -207,10 +210,14 @@ class OrderedFrames(FrameStream):
 
     def read(self, loader: int, loaders: int) -> Iterator[tuple[int, Iterator[FrameBatch]]]:
         """Yield the batches of a loader process, each with the number of its chunk."""
-        data_set, order = open_data_set(*self._location), self._order
+        order = self._order
+        data_set = open_data_set(*self._location) if order.ccc is None else order.ccc
         spans = order.batches[list(Share(loader=loader, loaders=loaders).units(0, len(order.batches)))]
         wanted = np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans)])
-        rows = stream_rows(data_set, order.schedule, order.ids, wanted)
+        if order.ccc is None:
+            rows = stream_rows(data_set, order.schedule, order.ids, wanted)
+        else:
+            rows = map(order.ccc.row, wanted.tolist())
         firsts = [chunk.first for chunk in self.chunks]
         for start, stop in spans:
             count = int(stop - start)
@@ -328,7 +335,7 @@ def _batches(
             changed += row.pixel_sha256 is not None and pixel_digest(sample.pixels()) != row.pixel_sha256
         for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else sample.frames_into()):
             if partial_batch is None:
-                partial_batch = _PartialBatch(_empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
+                partial_batch = _PartialBatch(empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
             decode_into(partial_batch.images[len(partial_batch.rows)].numpy())
             partial_batch.rows.append(row)
             partial_batch.frames.append(frame)
@@ -349,15 +356,3 @@ def _prepared(sample: Sample, preparation: Preparation) -> Iterator[Callable[[np
 
 def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, changed: int) -> FrameBatch:
     return FrameBatch(index, partial_batch.images, partial_batch.rows, partial_batch.frames, last, compared, changed)
-
-
-def _empty(shape: tuple[int, ...], dtype: type[np.uint8] | type[np.uint16]) -> torch.Tensor:
-    """Return memory for images. Raise RuntimeError in a loader process that has no shared memory.
-
-    That of a loader process is shared with its parent: torch would copy it, in a thread whose errors nobody receives.
-    """
-    if get_worker_info() is None:
-        return torch.from_numpy(np.empty(shape, dtype))
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    storage = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]
-    return torch.from_numpy(np.empty(0, dtype)).set_(storage).view(shape)

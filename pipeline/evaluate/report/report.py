@@ -234,6 +234,7 @@ def make_report(
     *,
     real: str | None = None,
     published: bool = False,
+    window: int = 0,
     rename: Mapping[str, str] | None = None,
     command: str = "",
 ) -> ReportData:
@@ -251,6 +252,7 @@ def make_report(
         real: File of the reassessed labels (ReaL) of the ImageNet validation images. Default: that of the package timm,
             if it is installed.
         published: Whether to add the published figures of reference models.
+        window: Samples in each window of the error over time of streams. 0 chooses.
         rename: Recorded name of a model -> name to display.
         command: Command that makes the report, for its provenance.
 
@@ -276,6 +278,8 @@ def make_report(
     chosen = {location: as_built(renamed(each, names), manifests) for location, each in chosen.items()}
     given = {each.location for each in (*evaluations, *baseline)}
     evaluations += [each for location, each in chosen.items() if location not in given]
+    if window and not any(each.table.stream for each in evaluations):
+        raise UserError(f"invalid window {window}: no evaluation is of a stream; omit it")
     found = [report_on(each.table.data_set.family, each.table.task) for each in evaluations]
     check_model_names([*evaluations, *searches, *baseline])
     check_duplicates(evaluations)
@@ -292,7 +296,7 @@ def make_report(
     for evaluation, report in zip(evaluations, found, strict=True):
         stream, key = evaluation.table.stream, (evaluation.model, evaluation.table.data_set.manifest_sha256)
         if stream:
-            results += streams.measure(evaluation, context)
+            results += streams.measure(evaluation, context, window)
         if not stream or not (stream.repeats or key in seen):
             results += report.measure(evaluation, context)
         seen.add(key)

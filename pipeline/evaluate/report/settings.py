@@ -17,6 +17,7 @@ from pipeline.settings import (
     Kind,
     Settings,
     as_list,
+    integer,
     location,
     setting,
     text,
@@ -82,6 +83,8 @@ class ReportSettings(Settings):
         real: Reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: the file in the package
             timm.
         published: Add tables with published figures of reference models, such as ResNet-50, on the same data sets.
+        window: Samples in each window of the error over time of a stream. 0 (default) chooses by the length of the
+            stream.
         rename: Name to display for a model instead of the recorded one, or a TOML file of such lines; repeat for
             several.
         out: Folder for report.html, .md, .csv, .parquet and .json, tables in LaTeX and figures. Default: only print
@@ -97,6 +100,7 @@ class ReportSettings(Settings):
     clean: Sequence[str] = setting((), FOLDERS, COMPARISON)
     real: str | None = setting(None, location("FILE"), COMPARISON)
     published: bool = setting(False, FLAG, COMPARISON)
+    window: int = setting(0, integer(0), REPORTING)
     rename: Mapping[str, str] | None = setting(None, _RENAME, REPORTING)
     out: str | None = setting(None, location(), REPORTING)
     latex_intervals: bool = setting(False, FLAG, REPORTING)

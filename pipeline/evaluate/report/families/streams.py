@@ -11,6 +11,7 @@ from itertools import count
 import numpy as np
 import pyarrow.parquet as pq
 
+from pipeline.errors import UserError
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation, reading
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
@@ -19,11 +20,17 @@ from pipeline.evaluate.report.views import Column, NumberFormat, Table
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, StreamTable
 from pipeline.loaders.order import cut, label_facts
 from pipeline.loaders.orders import CANONICAL
-from pipeline.loaders.protocols import PROTOCOLS, PUBLISHED_SEVERITY
+from pipeline.loaders.protocols import CCC, PROTOCOLS, PUBLISHED_SEVERITY
 from pipeline.text import printable
 
 WINDOW, MIN_WINDOWS = 50_000, 10
 """Samples in a window, and the number of windows below which there are 20 smaller ones."""
+
+MAX_WINDOWS = 10_000
+"""Maximum number of windows of a stream."""
+
+PUBLISHED_LENGTH = 7_500_000
+"""Images of the published streams of CCC."""
 
 LABELS = NumberFormat(1, 2)
 
@@ -46,8 +53,8 @@ def _protocol(stream: StreamTable, parameters: Mapping[str, str | int | float | 
     return ", ".join([stream.protocol, *given])
 
 
-def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
-    """Yield the results of an evaluation in the order of a protocol; none if it has no order.
+def measure(evaluation: Evaluation, context: Context, window: int = 0) -> Iterator[Results]:
+    """Yield the results of an evaluation in the order of a protocol; none if it has no order. ``window`` 0 chooses.
 
     Values have no intervals, because predictions depend on the samples before.
     """
@@ -61,7 +68,8 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     if len(labels) != sum(stream.entries) or not len(labels):
         raise evaluation.damaged_error(f"it has {len(labels)} rows, but the stream {sum(stream.entries)} samples")
     wrong = (table["top1"].to_numpy() != labels).astype(np.float64)
-    pairs = list(zip(table["transform"].to_pylist(), table["level"].to_pylist(), strict=True))
+    levels = [None] * len(labels) if stream.protocol == CCC else table["level"].to_pylist()
+    pairs = list(zip(table["transform"].to_pylist(), levels, strict=True))
     conditions = list(dict.fromkeys(pairs))
     number = {pair: place for place, pair in enumerate(conditions)}
     which = np.array([number[pair] for pair in pairs])
@@ -69,7 +77,11 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     visit = _visits(which, entry)
     sizes = [len(labels)] if stream.parameters.get("across") else stream.entries
     run, in_batch = label_facts(labels, cut(sizes, batch))
-    window = WINDOW if len(wrong) >= MIN_WINDOWS * WINDOW else max(-(-len(wrong) // 20), batch)
+    if not window:
+        window = WINDOW if len(wrong) >= MIN_WINDOWS * WINDOW else max(-(-len(wrong) // 20), batch)
+    if len(wrong) > MAX_WINDOWS * window:
+        least = -(-len(wrong) // MAX_WINDOWS)
+        raise UserError(f"invalid window {window} for {len(wrong):,} samples: use {least:,} or more")
     errors = _means(wrong, which)
     by_label = [_means(wrong[which == place], labels[which == place]).mean() for place in range(len(conditions))]
     visits = _means(wrong, visit)
@@ -105,7 +117,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         details={"stream": stream.model_dump(mode="json", exclude_none=True), "window": window},
     )
     title = f"{results.data_set}, stream {_protocol(stream, stream.parameters)}, seed {stream.seed}"
-    alike = {name: value for name, value in stream.parameters.items() if name != "order"}
+    alike = {name: value for name, value in stream.parameters.items() if name not in ("order", "speed")}
     results.details.update(streamed=results.data_set, alike=_protocol(stream, alike))
     yield replace(results, section=title, data_set=title)
 
@@ -124,15 +136,18 @@ def _visits(which: np.ndarray, entry: np.ndarray) -> np.ndarray:
     return np.repeat(visits, np.diff([*starts, len(entry)]))
 
 
-def _published(evaluation: Evaluation, stream: StreamTable, conditions: Sequence[tuple[str, int]]) -> str:
+def _published(evaluation: Evaluation, stream: StreamTable, conditions: Sequence[tuple[str, int | None]]) -> str:
     """Return the name of the stream in the table of published figures; empty if it is another one."""
+    if stream.protocol == CCC:
+        whole = evaluation.table.labels == 1000 and sum(stream.entries) >= PUBLISHED_LENGTH
+        return f"stream ccc {stream.parameters['baseline']}" if whole else ""
     if {*conditions} != {(name, 5) for name in CANONICAL} or evaluation.table.labels != 1000:
         return ""
     return f"stream {stream.protocol}"
 
 
 def _over_seeds(found: Sequence[Results]) -> Iterable[Table]:
-    """Yield the mean and standard deviation over streams that differ in seed or order only."""
+    """Yield the mean and standard deviation over streams that differ in seed, order or speed only."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for each in found:
         key = (each.model, each.details["streamed"], each.details["alike"])
@@ -143,7 +158,7 @@ def _over_seeds(found: Sequence[Results]) -> Iterable[Table]:
         if len(values) > 1
     ]
     titles = ("model", "data set", "protocol", "streams", "mean error", "standard deviation")
-    note = "Error over all samples; mean and standard deviation over seeds and orders of conditions."
+    note = "Error over all samples; mean and standard deviation over seeds, orders of conditions and speeds."
     if rows:
         columns = [Column(title, number=place > 2) for place, title in enumerate(titles)]
         yield Table("Streams", "error over several streams", note, columns, rows)
