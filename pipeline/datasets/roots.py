@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ from pipeline.storage import SMALL_FILE, Store
 from pipeline.text import printable, shown
 from pipeline.transforms.family import Condition
 
-FORMAT = 1
+FORMAT: Final = 1
 """Number of the format of ``roots.json``."""
 
 SIZES, DIGESTS = ("frames", "height", "width"), ("pixel_sha256", "payload_sha256")
@@ -267,7 +267,8 @@ def roots_of_tables(
         source_root=images.source_root(),
         label_root=tree_root(_sorted_digests(images.labels)).hex(),
         samples=sum(each.samples for each in conditions),
-        **{name: root_of_conditions(conditions, name) for name in WHOLE},
+        pixel_root=root_of_conditions(conditions, "pixel_root") or "",
+        payload_root=root_of_conditions(conditions, "payload_root"),
         conditions=tuple(conditions),
     )
 
