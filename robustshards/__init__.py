@@ -14,6 +14,7 @@ Data sets in a folder or behind a URL:
     rs.build("imagenet-c", "photographs", "imagenet-c", only="fog", severities=(1, 3, 5))
     for sample in rs.open("imagenet-c").samples("fog", 3):
         image, label = sample.pixels(), sample.row.label
+    assert rs.compare("imagenet-c", "colleague/roots.json")        # the same images? prints as the command does
     data = rs.render("imagenet-c", "photographs")                  # the same without shards: made when it is read
     evaluation = rs.evaluate("torchvision:resnet50", "imagenet-c", "results/resnet50")
     print(evaluation.summary())
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from perturbations import perturb
     from pipeline.builder.result import BuildResult
     from pipeline.datasets.base import DataSet
+    from pipeline.datasets.compare import compare
     from pipeline.datasets.samples import Sample
     from pipeline.errors import SampleError, UnfinishedError, UnreachableError, UserError
     from pipeline.evaluate import metrics
@@ -79,6 +81,7 @@ _TARGETS = {
     "__version__": "robustshards._version:__version__",
     "benchmark": "robustshards.benchmarking:benchmark",
     "build": "robustshards.building:build",
+    "compare": "pipeline.datasets.compare:compare",
     "corrupt": "corruptions:corrupt",
     "corruptions": "corruptions:",
     "evaluate": "robustshards.evaluating:evaluate",
@@ -112,6 +115,7 @@ __all__ = [
     "UserError",
     "benchmark",
     "build",
+    "compare",
     "corrupt",
     "corruptions",
     "evaluate",

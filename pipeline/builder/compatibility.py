@@ -13,6 +13,7 @@ from pipeline.datasets.paths import (
     PARTS,
     RECIPE_FILE,
     RENDERED_FILE,
+    ROOTS_FILE,
     RUNS,
     SHARDS,
 )
@@ -24,7 +25,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.sources.files import is_system_folder
 from pipeline.storage import FolderEntry, LocalStore, Store
 
-FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
+FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, ROOTS_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
 """The files and folders that a build writes into its output."""
 
 DATA_SET = JobFolder(

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import manifests
 from pipeline.builder.plan import Plan
 from pipeline.datasets.cards import (
     CARD_FILE,
     CROISSANT_FILE,
+    MAX_FILES,
     card,
     croissant,
     croissant_manifest_digest,
     is_unedited_card,
 )
-from pipeline.datasets.paths import FACT_PLAN, MANIFEST_FILE, file_digest
+from pipeline.datasets.paths import FACT_PLAN, MANIFEST_FILE, ROOTS_FILE, file_digest
+from pipeline.datasets.roots import COLUMNS, Roots, roots_of_tables
 from pipeline.errors import RefusedFileError, UnfinishedError
 from pipeline.execution.resumable import FACT_FAILED
 from pipeline.storage import SMALL_FILE, Store, read_groups_ahead
 
 
 def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
-    """Write the merged manifest unless it is complete, and the card and Croissant files that describe it.
+    """Write the merged manifest unless it is complete, and the roots, card and Croissant files that describe it.
 
     Args:
         plan: The plan of the build.
@@ -34,6 +39,8 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
     if (failed := _merged_failures(plan, store)) is not None:
         if store.size(CARD_FILE) < 0:
             store.publish_bytes(card(plan.recipe, plan.samples, failed).encode(), CARD_FILE)
+        if store.size(ROOTS_FILE) < 0:
+            store.publish_bytes(_roots(plan, store.path(MANIFEST_FILE)).to_json().encode(), ROOTS_FILE)
         return failed, []
     scratch, parts = store.scratch(), read_groups_ahead(store, plan.parts())
     try:
@@ -42,18 +49,40 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
         scratch.unlink(missing_ok=True)
         raise UnfinishedError(f"{error}: run the same command again to remake it") from error
     failed = int(merged.facts[FACT_FAILED])
-    sha256 = file_digest(scratch)
+    roots = _roots(plan, scratch)
+    text = roots.to_json().encode()
+    files = {
+        MANIFEST_FILE: file_digest(scratch),
+        ROOTS_FILE: hashlib.sha256(text).hexdigest(),
+        **_shards(plan, scratch),
+    }
     # written before the manifest, which marks the data set as complete
     described = {
         CARD_FILE: (is_unedited_card, card(plan.recipe, plan.samples, failed)),
-        CROISSANT_FILE: (croissant_manifest_digest, croissant(plan.recipe, sha256)),
+        CROISSANT_FILE: (croissant_manifest_digest, croissant(plan.recipe, files, roots)),
     }
     kept = [name for name, (ours, _) in described.items() if store.size(name) >= 0 and not ours(_text(store, name))]
-    for name, (_, text) in described.items():
+    for name, (_, description) in described.items():
         if name not in kept:
-            store.publish_bytes(text.encode(), name)
+            store.publish_bytes(description.encode(), name)
+    store.publish_bytes(text, ROOTS_FILE)
     store.publish(scratch, MANIFEST_FILE)
     return failed, kept
+
+
+def _roots(plan: Plan, manifest: Path) -> Roots:
+    """Return the roots of a merged manifest."""
+    tables = manifests.read_tables(manifest, COLUMNS)
+    return roots_of_tables(tables, plan.recipe.name, plan.recipe.to_toml().encode(), plan.recipe.seed)
+
+
+def _shards(plan: Plan, manifest: Path) -> dict[str, str]:
+    """Return path -> sha256 of the shards, unless there are too many for one file."""
+    found = dict[str, str]()
+    for table in manifests.read_tables(manifest, ("shard", "shard_sha256")) if plan.shards <= MAX_FILES else ():
+        groups = table.group_by(["shard", "shard_sha256"], use_threads=False).aggregate([])
+        found |= zip(groups["shard"].to_pylist(), groups["shard_sha256"].to_pylist(), strict=True)
+    return found
 
 
 def _merged_failures(plan: Plan, store: Store) -> int | None:

@@ -27,6 +27,7 @@ from pipeline.cli.commands.plan import plan
 from pipeline.cli.commands.preview import preview
 from pipeline.cli.commands.render import render
 from pipeline.cli.commands.report import report
+from pipeline.cli.commands.roots import compare, prove, roots
 from pipeline.cli.commands.select import select
 from pipeline.cli.commands.stream import stream, streams
 from pipeline.cli.commands.verify import verify
@@ -58,6 +59,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "export": CommandEntry(export, MAKE, "robustshards export imagenet-c --to imagefolder --out folders"),
     "index": CommandEntry(index, MAKE, "robustshards index folders --out folders-index"),
     "verify": CommandEntry(verify, CHECK, "robustshards verify imagenet-c"),
+    "roots": CommandEntry(roots, CHECK, "robustshards roots imagenet-c"),
+    "compare": CommandEntry(compare, CHECK, "robustshards compare imagenet-c imagenet-c/roots.json"),
+    "prove": CommandEntry(
+        prove, CHECK, "robustshards prove imagenet-c n01440764/ILSVRC2012_val_00000293 --transform fog --level 3"
+    ),
     "preview": CommandEntry(preview, CHECK, "robustshards preview imagenet-c --out preview.html"),
     "list": CommandEntry(list_all, CHECK, "robustshards list"),
     "streams": CommandEntry(streams, CHECK, "robustshards streams"),

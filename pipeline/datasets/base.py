@@ -169,7 +169,7 @@ class DataSet:
         Raises:
             UserError: The data set is not finished, or the manifest is damaged.
         """
-        return _read_manifest(self.store, manifests.read_rows, where)
+        return read_manifest(self.store, manifests.read_rows, where)
 
     def tables(self, columns: Sequence[str], where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[pa.Table]:
         """Yield columns of the manifest, one row group at a time.
@@ -181,7 +181,7 @@ class DataSet:
         Raises:
             UserError: As for :meth:`rows`.
         """
-        return _read_manifest(self.store, manifests.read_tables, columns, where)
+        return read_manifest(self.store, manifests.read_tables, columns, where)
 
     def counts(self, where: manifests.Filters = OK_ROWS) -> dict[Condition, int]:
         """Return the number of samples of each condition, in manifest order. Raise UserError like :meth:`rows`.
@@ -203,7 +203,7 @@ class DataSet:
         :meth:`rows`.
         """
         names = ("transform", "level", "shard", "status", "frames")
-        columns = _read_manifest(self.store, manifests.read_columns, names)
+        columns = read_manifest(self.store, manifests.read_columns, names)
         first, counts = 0, Counter[Condition]()
         for (transform, level, _), group in groupby(columns, key=self._chunk_of()):
             condition, oks = Condition(transform, level), list[int]()
@@ -229,7 +229,7 @@ class DataSet:
 
     def rows_of(self, chunk: Chunk) -> list[Row]:
         """Return the rows of a chunk. Raise UserError like :meth:`rows`."""
-        return list(_read_manifest(self.store, manifests.read_slice, chunk.first, chunk.count))
+        return list(read_manifest(self.store, manifests.read_slice, chunk.first, chunk.count))
 
     def samples(self, transform: str | None = None, level: int | None = None) -> Iterator[Sample]:
         """Yield the samples that did not fail, in manifest order. The digest of each payload is checked.
@@ -375,7 +375,7 @@ def payload_size(row: Row) -> int:
     return row.size or 0
 
 
-def _read_manifest(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
+def read_manifest(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
     """Yield what ``read`` returns for the manifest. Convert its errors to UserError."""
     if store.size(MANIFEST_FILE) < 0:
         remedy = "run index again" if store.size(INDEX_FILE) >= 0 else "run the same build command again"

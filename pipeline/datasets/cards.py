@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import manifests
+from pipeline.datasets.paths import MANIFEST_FILE, ROOTS_FILE
+from pipeline.datasets.roots import Roots
 from pipeline.recipes.levels import shown_levels
 from pipeline.recipes.schema import Recipe
 
@@ -20,6 +22,20 @@ _DIGEST_LINE = re.compile(r"<!-- written by robustshards, sha256 of the above: (
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10**7, "1M<n<10M"))
 """Size categories of Hugging Face: exclusive upper limit -> name."""
 
+TAR = "application/x-tar"
+
+_FILES = {
+    MANIFEST_FILE: ("manifest", "One row per sample.", "application/x-parquet"),
+    ROOTS_FILE: ("roots", "One digest for all images of each condition.", "application/json"),
+}
+"""Name of a file -> its id, description and format."""
+
+ROOTS = ("pixel_root", "payload_root", "label_root", "source_root")
+"""Roots that a Croissant file has as identifiers."""
+
+MAX_FILES = 10_000
+"""Most shards that a Croissant file lists with their digests; the manifest has those of all."""
+
 _COLUMN_TYPES = {"string": "sc:Text", "int64": "sc:Integer"}
 
 _CONTEXT: Mapping[str, Any] = {
@@ -29,11 +45,14 @@ _CONTEXT: Mapping[str, Any] = {
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
     "dct": "http://purl.org/dc/terms/",
+    "arrayShape": "cr:arrayShape",
     "citeAs": "cr:citeAs",
     "column": "cr:column",
     "conformsTo": "dct:conformsTo",
+    "containedIn": "cr:containedIn",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "description": {"@container": "@language"},
     "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
     "extract": "cr:extract",
@@ -43,10 +62,12 @@ _CONTEXT: Mapping[str, Any] = {
     "fileSet": "cr:fileSet",
     "format": "cr:format",
     "includes": "cr:includes",
+    "isArray": "cr:isArray",
     "isLiveDataset": "cr:isLiveDataset",
     "jsonPath": "cr:jsonPath",
     "key": "cr:key",
     "md5": "cr:md5",
+    "name": {"@container": "@language"},
     "parentField": "cr:parentField",
     "path": "cr:path",
     "recordSet": "cr:recordSet",
@@ -60,7 +81,7 @@ _CONTEXT: Mapping[str, Any] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-"""The JSON-LD context of Croissant 1.0."""
+"""The JSON-LD context of Croissant 1.1."""
 
 
 def card(recipe: Recipe, samples: int, failed: int) -> str:
@@ -114,15 +135,21 @@ def is_unedited_card(text: str) -> bool:
     return found is not None and found[1] == _digest(head)
 
 
-def croissant(recipe: Recipe, manifest_sha256: str) -> str:
-    """Return the Croissant description (JSON-LD) of the files and of the manifest's columns."""
+def croissant(recipe: Recipe, files: Mapping[str, str], roots: Roots) -> str:
+    """Return the Croissant description (JSON-LD) of the files and of the manifest's columns.
+
+    Args:
+        recipe: Recipe of the data set.
+        files: Path -> sha256 of the manifest, of ``roots.json`` and of shards.
+        roots: Roots of the data set.
+    """
     about = {
         "name": recipe.name,
         "description": recipe.title or recipe.name,
         "citeAs": recipe.family.citation,
         "version": recipe.software.get("robustshards", "0.0.0"),
     }
-    return _croissant(about, manifest_sha256)
+    return _croissant(about, files, {name: getattr(roots, name) for name in ROOTS})
 
 
 def croissant_manifest_digest(text: str) -> str:
@@ -130,40 +157,36 @@ def croissant_manifest_digest(text: str) -> str:
     try:
         content = json.loads(text)
         about = {name: content[name] for name in ("name", "description", "citeAs", "version")}
-        sha256 = str(content["distribution"][0]["sha256"])
+        files = {each["contentUrl"]: str(each["sha256"]) for each in content["distribution"] if "sha256" in each}
+        roots = {each["propertyID"]: each["value"] for each in content["identifier"]}
+        return files[MANIFEST_FILE] if _croissant(about, files, roots) == text else ""
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return ""
-    return sha256 if _croissant(about, sha256) == text else ""
 
 
-def _croissant(about: Mapping[str, Any], manifest_sha256: str) -> str:
-    """Return a Croissant description. ``about`` has the fields that differ between data sets."""
+def _croissant(about: Mapping[str, Any], files: Mapping[str, str], roots: Mapping[str, str | None]) -> str:
+    """Return a Croissant description. ``about``, ``files`` and ``roots`` differ between data sets."""
     description = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "name": about["name"],
         "description": about["description"],
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
         "citeAs": about["citeAs"],
         "license": "the terms of the photographs it was made from",
-        "url": "manifest.parquet",
+        "url": MANIFEST_FILE,
         "version": about["version"],
+        "identifier": [
+            {"@type": "sc:PropertyValue", "propertyID": name, "value": value} for name, value in roots.items() if value
+        ],
         "distribution": [
-            {
-                "@type": "cr:FileObject",
-                "@id": "manifest",
-                "name": "manifest",
-                "description": "One row per sample.",
-                "contentUrl": "manifest.parquet",
-                "encodingFormat": "application/x-parquet",
-                "sha256": manifest_sha256,
-            },
+            *(_file(name, sha256) for name, sha256 in files.items()),
             {
                 "@type": "cr:FileSet",
                 "@id": "shards",
                 "name": "shards",
                 "description": "WebDataset shards, by transform and level.",
-                "encodingFormat": "application/x-tar",
+                "encodingFormat": TAR,
                 "includes": "shards/*/*/*.tar",
             },
         ],
@@ -179,6 +202,20 @@ def _croissant(about: Mapping[str, Any], manifest_sha256: str) -> str:
         ],
     }
     return json.dumps(description, indent=1) + "\n"
+
+
+def _file(name: str, sha256: str) -> dict[str, str]:
+    """Return the description of a file: the manifest, the roots, or a shard."""
+    id_, what, kind = _FILES.get(name, (name, "A WebDataset shard.", TAR))
+    return {
+        "@type": "cr:FileObject",
+        "@id": id_,
+        "name": id_,
+        "description": what,
+        "contentUrl": name,
+        "encodingFormat": kind,
+        "sha256": sha256,
+    }
 
 
 def _digest(text: str) -> str:

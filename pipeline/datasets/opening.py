@@ -72,8 +72,7 @@ def open_data_set(folder: str, data: str | None = None, pixels: bool = False, ca
         if value:
             raise UserError(f"{option} does not apply to {folder}, whose samples are stored: omit {option}")
     if store.size(INDEX_FILE) >= 0:
-        where = f"{store.root}/{INDEX_FILE}"
-        table = validated(IndexTable, read_toml(_settings(store, INDEX_FILE), where), where)
+        table = read_index(store)
         if (
             table.manifest
             and store.size(MANIFEST_FILE) >= 0
@@ -173,6 +172,12 @@ def read_rendered(store: Store) -> RenderedTable:
     """Return what stands for the samples of a rendered data set. Raise UserError if it is damaged."""
     where = f"{store.root}/{RENDERED_FILE}"
     return validated(RenderedTable, read_toml(_settings(store, RENDERED_FILE), where), where)
+
+
+def read_index(store: Store) -> IndexTable:
+    """Return the description of an indexed data set. Raise UserError if it is damaged."""
+    where = f"{store.root}/{INDEX_FILE}"
+    return validated(IndexTable, read_toml(_settings(store, INDEX_FILE), where), where)
 
 
 def read_recipe(store: Store) -> Recipe:

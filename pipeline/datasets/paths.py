@@ -17,6 +17,7 @@ RENDERED_FILE = "rendered.toml"
 LISTING_FILE = "listing.parquet"
 MANIFEST_FILE = "manifest.parquet"
 ATTACKS_FILE = "attacks.parquet"
+ROOTS_FILE = "roots.json"
 
 SHARDS, PARTS, RUNS = "shards", "manifest", "runs"
 """Folders of a data set: tars, manifest parts, and records of the builds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -22,6 +23,15 @@ def test_croissant_is_valid_and_reads_the_manifest(built_once: Path) -> None:
     assert records == [row.key for row in rows_of(built_once)]
     (manifest,) = (node for node in described.metadata.distribution if node.id == "manifest")
     assert manifest.sha256 == hashlib.sha256((built_once / "manifest.parquet").read_bytes()).hexdigest()
+    content = json.loads((built_once / "croissant.json").read_text())
+    assert content["conformsTo"] == "http://mlcommons.org/croissant/1.1"
+    files = {each["contentUrl"]: each["sha256"] for each in content["distribution"] if "sha256" in each}
+    assert files.keys() == {"manifest.parquet", "roots.json", *(row.shard for row in rows_of(built_once))}
+    assert all(hashlib.sha256((built_once / name).read_bytes()).hexdigest() == sha for name, sha in files.items())
+    roots = json.loads((built_once / "roots.json").read_text())
+    assert {each["propertyID"]: roots[each["propertyID"]] for each in content["identifier"]} == {
+        each["propertyID"]: each["value"] for each in content["identifier"]
+    }
 
 
 def test_the_card_configures_hugging_face(built_once: Path, tmp_path: Path) -> None:

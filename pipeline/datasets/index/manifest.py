@@ -24,7 +24,8 @@ from pipeline.datasets.index.folders import EXPORT_FILE, TAR, files_with, find_f
 from pipeline.datasets.index.labelling import ByName, ByTask
 from pipeline.datasets.index.result import IndexResult
 from pipeline.datasets.indexed import indexed_sample
-from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
+from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, ROOTS_FILE, file_digest
+from pipeline.datasets.roots import COLUMNS, roots_of_tables
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import UserError
 from pipeline.sources.base import COMPRESSIONS, identifier, refuse_duplicates
@@ -103,7 +104,9 @@ def index(
             missing=layout.missing,
             warnings=warnings_of_unread(layout.ignored),
         )
+        roots = roots_of_tables(manifests.read_tables(merged, COLUMNS), result.name)
         store.remove(MANIFEST_FILE)
+        store.publish_bytes(roots.to_json().encode(), ROOTS_FILE)
         store.publish_bytes(tomli_w.dumps(_table(result, layout, out, merged)).encode(), INDEX_FILE)
         store.publish(merged, MANIFEST_FILE)
         trusted_locations.remember(out, "data", str(layout.root))

@@ -14,6 +14,7 @@ from pipeline.datasets.base import DataSet
 from pipeline.datasets.built import Built
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.rendered import Rendered
+from pipeline.datasets.roots import read_roots
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
@@ -154,6 +155,7 @@ def data_set_table(
 ) -> DataSetTable:
     """Return the description of a data set, given the size of its images as the model gets them."""
     data_set, row = images.data_set, first_row(images)
+    roots = read_roots(data_set.store)
     sides = (name for name, side in PROFILE_SIDES.items() if (height, width) == (side, side))
     return DataSetTable(
         name=data_set.name,
@@ -166,6 +168,7 @@ def data_set_table(
         pass_all=data_set.family.least_pass_all(height, width),
         encoder=FILES if isinstance(data_set, Indexed) else row.encoder,
         seed=data_set.recipe.seed if isinstance(data_set, Built | Rendered) else None,
+        pixel_root=None if data_set.location.pixels or roots is None else roots.pixel_root,
     )
 
 

@@ -107,6 +107,7 @@ class Context:
             "counts": {**counts, "failed": (data_set.failed, 0)},
             "seed": data_set.seed,
             "manifest_sha256": data_set.manifest_sha256,
+            "pixel_root": data_set.pixel_root or "",
             "source_ids_sha256": self._digest_of(images),
             "order_sha256": digest_of_ids(images.ids),
         }

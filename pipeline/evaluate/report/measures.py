@@ -105,6 +105,7 @@ class Results:
         clean_accuracy: Accuracy on these images; NaN if unknown.
         seed: Seed of the data set; None if unknown.
         manifest_sha256: Digest of the data set's manifest; empty if unknown.
+        pixel_root: Root of all images of the data set; empty if unknown.
         source_ids_sha256: Digest of the sorted source ids of the images; empty if unknown.
         order_sha256: Digest of the source ids in their order: images in bootstrap draws are equal if it is.
         published: Name of the data set in the table of published figures; empty if they cannot be compared.
@@ -125,6 +126,7 @@ class Results:
     clean_accuracy: float = math.nan
     seed: int | None = None
     manifest_sha256: str = ""
+    pixel_root: str = ""
     source_ids_sha256: str = ""
     order_sha256: str = ""
     published: str = ""
@@ -255,6 +257,7 @@ def table_of(results: Iterable[Results]) -> Iterator[Facts]:
     """Yield the rows of the tidy table, with all measures and counts in order."""
     for each in results:
         common = {"model": each.model, "data_set": each.data_set, "family": each.report.key}
+        common["pixel_root"] = each.pixel_root
         counts = [Measure(name, number) for name, (number, _) in each.counts.items()]
         for measure in (*each.measures, *counts):
             metric = each.report.metric(measure.metric)

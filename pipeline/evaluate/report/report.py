@@ -81,7 +81,8 @@ class ReportData:
 
     def rows(self) -> Iterator[Facts]:
         """Yield the rows of the tidy table: measures, counts, sizes of models, ranks, published figures."""
-        empty = dict.fromkeys(("data_set", "family", "transform", "covers", "baseline", "clean_images", "unit"), "")
+        texts = ("data_set", "family", "transform", "covers", "baseline", "clean_images", "pixel_root", "unit")
+        empty = dict.fromkeys(texts, "")
         blank: Facts = empty | {"level": None, "low": None, "high": None, "images": 0}
         yield from table_of(self.results)
         for model in self.models:
@@ -190,7 +191,7 @@ class ReportData:
 
 def _facts(results: Results) -> Facts:
     """Return results as built-in types; the columns that all rows of the tidy table share are given once."""
-    shared = ("model", "data_set", "family")
+    shared = ("model", "data_set", "family", "pixel_root")
     rows = [{key: value for key, value in row.items() if key not in shared} for row in table_of([results])]
     return {
         "family": results.report.key,
@@ -200,6 +201,7 @@ def _facts(results: Results) -> Facts:
         "baseline": results.baseline,
         "clean_images": results.clean_images,
         "manifest_sha256": results.manifest_sha256,
+        "pixel_root": results.pixel_root,
         "source_ids_sha256": results.source_ids_sha256,
         **results.details,
         "measures": rows,
@@ -372,6 +374,7 @@ def _provenance(
             f"{data_set.samples:,} samples, {data_set.failed:,} failed, {each.encoded}, "
             f"seed {'unknown' if data_set.seed is None else data_set.seed}; recipe and images "
             f"{(data_set.content_sha256 or 'unknown')[:12]}; manifest {data_set.manifest_sha256[:12]}; "
+            f"pixel root {data_set.pixel_root or 'unknown'}; "
             + (how or f"weights {table.model.digest[:12]}; batch {run.batch}, {run.precision}, {run.device}")
         )
     return facts

@@ -41,12 +41,13 @@ SCHEMA = pa.schema(
         ("images", pa.int64()),
         ("baseline", pa.string()),
         ("clean_images", pa.string()),
+        ("pixel_root", pa.string()),
     ],
     {"generator": GENERATOR},
 )
 """Columns of the tidy table. ``transform`` is empty for the whole data set, ``level`` is missing for all levels.
 ``covers`` is the part of the benchmark that a mean is over, empty for all of it. ``baseline`` and ``clean_images`` are
-empty for values that do not depend on them."""
+empty for values that do not depend on them, and ``pixel_root`` where the root of the data set is unknown."""
 
 TABLES, FIGURES = "tables", "figures"
 """Folders of a report."""

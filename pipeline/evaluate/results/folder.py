@@ -39,7 +39,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 DESCRIPTIVE = {"note", "parameters", "multiply_adds"}
 """Fields of ``[model]`` that predictions do not depend on."""
 
-NOT_IDENTIFYING = {"model": DESCRIPTIVE, "data_set": {"encoder", "seed"}}
+NOT_IDENTIFYING = {"model": DESCRIPTIVE, "data_set": {"encoder", "seed", "pixel_root"}}
 """Fields that are not part of the identity of an evaluation: descriptions, and what the manifest implies."""
 
 FILES = "files"
@@ -164,6 +164,7 @@ class DataSetTable(StrictTable):
         encoder: Encoder of its payloads with its settings, such as ``jpeg quality=85 optimize=true``, or ``FILES``.
             None for evaluations of earlier versions.
         seed: Seed of its recipe. None if it has no recipe, and for evaluations of earlier versions.
+        pixel_root: Root of all its images (``roots.json``). None if unknown.
     """
 
     name: str
@@ -176,6 +177,7 @@ class DataSetTable(StrictTable):
     pass_all: Annotated[int, Field(ge=0)] | None = None
     encoder: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_=. -]{0,99}$")] | None = None
     seed: Annotated[int, Field(ge=0)] | None = None
+    pixel_root: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
 
     @property
     def is_rendered(self) -> bool:

@@ -104,6 +104,7 @@ def _results(search: BudgetSearch, resamples: int) -> Results:
         clean_images=search.encoded,
         clean_accuracy=accuracies[0].value,
         manifest_sha256=data_set.manifest_sha256,
+        pixel_root=data_set.pixel_root or "",
         source_ids_sha256=digest_of_ids(sorted(images.ids)),
         order_sha256=digest_of_ids(images.ids),
         details={
