@@ -107,6 +107,8 @@ WATER, MUD = 0, 1
 
 WATER_COLOUR, MUD_COLOUR = np.array([[175, 238, 238], [63, 42, 20]], np.float32) / np.float32(255)
 """RGB colours, 0..1."""
+PRECISE_MUD_COLOUR = np.array([63, 42, 20]) / 255.0
+"""That of mud in float64, in which imagecorruptions adds it."""
 
 CANNY_LOW, CANNY_HIGH = 50, 150
 """Thresholds of the edge detector."""
@@ -124,7 +126,10 @@ MUD_THRESHOLD = np.float32(0.8)
 
 @dataclass(frozen=True)
 class Spatter:
-    """Mean and deviation of the layer, its smoothing and threshold, strength of water or sigma of mud, and the kind."""
+    """Mean and deviation of the layer, its smoothing and threshold, strength of water or sigma of mud, and the kind.
+
+    ``precise``: the colour of mud has float64.
+    """
 
     loc: float
     scale: float
@@ -132,6 +137,7 @@ class Spatter:
     threshold: float
     amount: float
     kind: int
+    precise: bool = False
 
 
 def draw_drops(source: DrawSource, image: Image, parameters: Spatter) -> NDArray[np.floating]:
@@ -147,7 +153,8 @@ def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> I
         coverage = smoothing.smooth_plane(
             (layer > parameters.threshold).astype(np.float32), parameters.amount, np.float64
         )
-        return blend.add_mud(pixels, coverage, MUD_THRESHOLD, MUD_COLOUR).reshape(image.shape)
+        colour = PRECISE_MUD_COLOUR if parameters.precise else MUD_COLOUR
+        return blend.add_mud(pixels, coverage, MUD_THRESHOLD, colour).reshape(image.shape)
     drops = blend.threshold_to_uint8_wrapping(layer, parameters.threshold)
     wet: Image = blend.add_water(pixels, drops, water_thickness(drops), np.float32(parameters.amount), WATER_COLOUR)
     return wet.reshape(image.shape)

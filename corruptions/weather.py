@@ -188,6 +188,12 @@ CORRUPTIONS: tuple[Transform, ...] = (
     Transform("fog", 2, "weather", with_detection(FOG, map_side=DETECTION_SIDE), add_fog, draw_heights),
     Transform("brightness", 1, "weather", BRIGHTNESS, brighten),
     Transform(
-        "spatter", 2, "weather", precipitation.SPATTER, precipitation.spatter, precipitation.draw_drops, benchmark=False
+        "spatter",
+        2,
+        "weather",
+        with_detection(precipitation.SPATTER, precise=True),
+        precipitation.spatter,
+        precipitation.draw_drops,
+        benchmark=False,
     ),
 )

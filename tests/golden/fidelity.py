@@ -130,7 +130,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "Detection": {
         "defocus_blur": "Computed in float32. Published sums depend on the CPU: OpenCV takes a Fourier transform.",
         "motion_blur": "Weights of the published sum depend on the CPU: NumPy's exponential differs in the last bit.",
-        "spatter": "TODO",
+        "spatter": "Published values of water depend on the CPU. The published code gave these pixels on another.",
     },
     "ImageNet-C-bar": {
         "caustic_refraction": FUNCTIONS,

@@ -217,18 +217,18 @@ def add_water(pixels, drops, relief, amount, colour):
 
 @kernel
 def add_mud(pixels, coverage, threshold, colour):
-    """Return the image blended with a colour, uint8 (H, W * 3), computed in float32.
+    """Return the image blended with a colour, uint8 (H, W * 3). Their sum is computed in the type of the colour.
 
     Args:
         pixels: uint8 (H, W * 3).
         coverage: float32 (H, W), weight of the colour, 0..1.
         threshold: Smaller weights are set to 0.
-        colour: float32 RGB (3,), 0..1.
+        colour: float32 or float64 RGB (3,), 0..1.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
     weight = np.empty(coverage.shape[1], np.float32)
-    kept, added = np.empty(width, np.float32), np.empty(width, np.float32)
+    kept, added = np.empty(width, np.float32), np.empty(width, colour.dtype)
     for y in range(height):
         mud = coverage[y]
         for x in range(weight.size):

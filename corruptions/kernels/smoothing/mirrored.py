@@ -125,4 +125,5 @@ def displacements(
     """
     if field.dtype == np.float64:
         return (smooth_exact(field, *(half_gaussian(sigma, truncate) for sigma in sigmas)) * gain).astype(np.float32)
-    return smooth_field(field, sigmas, truncate) * np.float32(gain)
+    smooth = smooth_field(field, sigmas, truncate)
+    return np.multiply(smooth, np.float32(gain), out=smooth)
