@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 import corruptions
 import robustshards as rs
-from pipeline.cli.start import main
 from pipeline.errors import UserError
 
 PRINTED = {
@@ -59,10 +57,9 @@ def test_published_rows_follow_from_the_published_measures(golden_folder: Path, 
     assert "49.1" in (tmp_path / "report" / "tables" / "coco-c-mask-ap-key-figures.tex").read_text()
 
 
-def test_missing_corruptions_are_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_corruptions_are_marked(tmp_path: Path) -> None:
     file = write(tmp_path / "yolo.csv", lines(names=["fog", "snow", "saturate"]), HEAD[3:])
-    assert main(["report", "--results", str(file), "--json"]) == 0
-    (results,) = json.loads(capsys.readouterr().out)["results"]
+    (results,) = rs.report(results=file).data.facts()["results"]
     assert results["model"] == "yolo"
     of_all = [row for row in results["measures"] if row["metric"] == "mPC"]
     assert [(row["value"], row["covers"]) for row in of_all] == [(0.25, "2 of 15 corruptions")]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import corruptions
 import robustshards as rs
 from robustshards import imagecorruptions
 from robustshards.imagecorruptions import corrupt, get_corruption_names
 
+ROOT = Path(imagecorruptions.__file__).parents[1]
 IMAGE = np.random.RandomState(0).randint(0, 256, (37, 45, 3)).astype(np.uint8)
 
 
@@ -137,6 +143,86 @@ def test_drop_in_imports_no_compiled_code_before_the_first_call() -> None:
         "import sys, robustshards.imagecorruptions as drop_in; "
         "print(len(drop_in.get_corruption_names()), sorted({'numba', 'torch', 'cv2', 'scipy'} & set(sys.modules)))"
     )
-    root = Path(imagecorruptions.__file__).parents[1]
-    output = subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True, text=True)
+    output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert output.stdout == "15 []\n"
+
+
+KEY = "city/a.png"
+
+
+class AugInput:
+    """The input of augmentations of detectron2."""
+
+    def __init__(self, image: np.ndarray) -> None:
+        self.image = image
+
+
+class DatasetMapper:
+    """What detectron2's class of this name does with an image."""
+
+    def __init__(self) -> None:
+        self.augmentations: Callable[[AugInput], list] = lambda aug_input: []
+
+    def __call__(self, dataset_dict: dict) -> dict:
+        image = np.array(Image.open(dataset_dict["file_name"]).convert("RGB"))[..., ::-1]
+        aug_input = AugInput(image)
+        transforms = self.augmentations(aug_input)
+        assert transforms == []
+        return {**dataset_dict, "image": aug_input.image}
+
+
+class CocoDetection:
+    """What torchvision's class of this name does with an image."""
+
+    def __init__(self, root: str, coco: object) -> None:
+        self.root, self.coco, self.ids = root, coco, [7]
+
+    def _load_image(self, id: int) -> Image.Image:
+        path = self.coco.loadImgs(id)[0]["file_name"]  # type: ignore[attr-defined]
+        return Image.open(os.path.join(self.root, path)).convert("RGB")
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, list]:
+        return self._load_image(self.ids[index]), []
+
+
+class Coco:
+    """The index of annotations of pycocotools."""
+
+    def loadImgs(self, id: int) -> list[dict]:  # noqa: N802
+        return [{"id": id, "file_name": KEY}]
+
+
+@pytest.fixture
+def loaders(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    return importlib.import_module("detector_loaders")
+
+
+@pytest.fixture
+def city(tmp_path: Path) -> Path:
+    (tmp_path / "city").mkdir()
+    Image.fromarray(IMAGE).save(tmp_path / KEY)
+    return tmp_path
+
+
+def test_detector_loaders_corrupt_images_as_a_mirror(loaders: ModuleType, city: Path) -> None:
+    expected = rs.Corruptor("frost", 3, seed=2)(IMAGE, KEY)
+    transform = loaders.MMDetectionCorrupt("frost", 3, str(city), seed=2)
+    results = {"img": np.ascontiguousarray(IMAGE[..., ::-1]), "img_path": str(city / KEY), "ori_shape": IMAGE.shape[:2]}
+    np.testing.assert_array_equal(transform(results)["img"][..., ::-1], expected)
+    mapper = loaders.Detectron2Mapper(DatasetMapper(), rs.Corruptor("frost", 3, seed=2, channels="bgr"), root=str(city))
+    mapped = mapper({"file_name": str(city / KEY), "height": 37, "width": 45, "image_id": 7})
+    np.testing.assert_array_equal(mapped["image"][..., ::-1], expected)
+    assert mapped["image_id"] == 7
+    data = loaders.corrupted_coco(CocoDetection, rs.Corruptor("frost", 3, seed=2))(str(city), Coco())
+    image, _ = data[0]
+    np.testing.assert_array_equal(np.asarray(image), expected)
+
+
+def test_drop_in_works_as_the_transform_of_mmdetection_calls_it() -> None:
+    results = {"img": IMAGE}
+    np.random.seed(3)
+    img_dtype = results["img"].dtype
+    found = corrupt(results["img"].astype(np.uint8), corruption_name="snow", severity=5).astype(img_dtype)
+    assert found.shape == IMAGE.shape
+    assert (found != IMAGE).any()
