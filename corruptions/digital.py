@@ -88,7 +88,9 @@ ELASTIC_TRANSFORM = table(
     ],
     tiny=[(0, 0, 5.12), (3.2, 19.2, 3.84), (6.4, 5.12, 3.84), (6.4, 1.92, 1.92), (10.24, 1.92, 1.28)],
     cifar=[(0, 0, 2.56), (1.6, 6.4, 2.24), (2.56, 1.92, 1.92), (3.2, 1.28, 1.6), (3.2, 0.96, 0.96)],
-) | table(ScaledElastic, detection=[(12.5,), (16.25,), (21.25,), (25.0,), (30.0,)])
+)
+
+SCALED_ELASTIC = table(ScaledElastic, detection=[(12.5,), (16.25,), (21.25,), (25.0,), (30.0,)])
 
 
 def draw_elastic(source: DrawSource, image: Image, parameters: Elastic | ScaledElastic) -> ElasticDraws:
@@ -187,7 +189,7 @@ SATURATE = table(
 
 CORRUPTIONS: tuple[Transform, ...] = (
     Transform("contrast", 1, "digital", CONTRAST, reduce_contrast),
-    Transform("elastic_transform", 2, "digital", ELASTIC_TRANSFORM, distort, draw_elastic),
+    Transform("elastic_transform", 2, "digital", {**ELASTIC_TRANSFORM, **SCALED_ELASTIC}, distort, draw_elastic),
     Transform("pixelate", 1, "digital", with_detection(PIXELATE, steps=True), pixelate),
     Transform("jpeg_compression", 1, "digital", JPEG_COMPRESSION, compress),
     Transform("saturate", 1, "digital", SATURATE, saturate, benchmark=False),

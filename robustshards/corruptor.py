@@ -51,8 +51,7 @@ class Corruptor:
         if not 0 <= check_integer(seed, "seed") < SEED_LIMIT:
             raise ValueError(f"seed must be 0 <= seed < 2**64, not {seed}")
         self._seed, self._name, self._level = int(seed), str(name), int(str(whole_level(severity)))
-        settings = {"profile": profile, "seed": seed, "channels": channels, "options": options}
-        self._again = partial(Corruptor, name, severity, **settings)
+        self._again = partial(Corruptor, name, severity, profile=profile, seed=seed, channels=channels, options=options)
 
     def __call__(self, image: NDArray[np.uint8], key: str) -> NDArray[np.uint8]:
         """Return the corrupted image.

@@ -66,7 +66,8 @@ def zoom_grid(side: int, factor: float, whole: bool = False) -> Grid:
     zoomed = round(length * factor)
     trim = (zoomed - side) // 2
     step = (length - 1) / (zoomed - 1) if zoomed > 1 else 1.0
-    position = (np.arange(zoomed) if whole else np.arange(trim, trim + side)) * step
+    first, stop = (0, zoomed) if whole else (trim, trim + side)
+    position: NDArray[np.float64] = np.arange(first, stop) * step
     lower = np.minimum(position.astype(np.int32), max(length - 2, 0))
     # Rounding may place the last sample beyond the last pixel, where scipy returns 0. None of ImageNet-C is affected.
     grid = Grid(lower, position - lower if whole else np.minimum(position - lower, 1.0))

@@ -91,8 +91,8 @@ def _rows(path: str) -> Iterator[tuple[Group, Row]]:
             raise UserError(f"{where}: unknown condition {shown(row.corruption)} at severity {row.severity}")
         if not (0 <= row.value <= 1 and 0 < row.clean <= 1):
             raise UserError(f"{where}: the values {row.value:g} and {row.clean:g} must be fractions 0..1, not percent")
-        defaults = OPTIONAL | {"model": file.stem}
-        yield tuple(line.get(name) or default for name, default in defaults.items()), row
+        model, data_set, measure = (line.get(name) or default for name, default in OPTIONAL.items())
+        yield (model or file.stem, data_set, measure), row
 
 
 def _results(model: str, data_set: str, measure: str, rows: Sequence[Row]) -> Results:
