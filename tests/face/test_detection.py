@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_corruptor_can_be_pickled_and_used_in_threads() -> None:
         ({"name": "fog", "profile": "native"}, "unknown profile 'native'"),
     ],
 )
-def test_corruptor_refuses_invalid_arguments(arguments: dict, message: str) -> None:
+def test_corruptor_refuses_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rs.Corruptor(**arguments)
 
@@ -124,9 +125,9 @@ def test_drop_in_has_the_published_subsets() -> None:
         (IMAGE, {"corruption_number": 19}, IndexError),
     ],
 )
-def test_drop_in_has_the_published_errors(image: object, arguments: dict, error: type[Exception]) -> None:
+def test_drop_in_has_the_published_errors(image: Any, arguments: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
-        corrupt(image, **arguments)  # type: ignore[arg-type]
+        corrupt(image, **arguments)
 
 
 def test_drop_in_makes_grey_images_rgb() -> None:
@@ -161,9 +162,9 @@ class DatasetMapper:
     """What detectron2's class of this name does with an image."""
 
     def __init__(self) -> None:
-        self.augmentations: Callable[[AugInput], list] = lambda aug_input: []
+        self.augmentations: Callable[[AugInput], list[Any]] = lambda aug_input: []
 
-    def __call__(self, dataset_dict: dict) -> dict:
+    def __call__(self, dataset_dict: dict[str, Any]) -> dict[str, Any]:
         image = np.array(Image.open(dataset_dict["file_name"]).convert("RGB"))[..., ::-1]
         aug_input = AugInput(image)
         transforms = self.augmentations(aug_input)
@@ -181,14 +182,14 @@ class CocoDetection:
         path = self.coco.loadImgs(id)[0]["file_name"]  # type: ignore[attr-defined]
         return Image.open(os.path.join(self.root, path)).convert("RGB")
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, list]:
+    def __getitem__(self, index: int) -> tuple[Image.Image, list[Any]]:
         return self._load_image(self.ids[index]), []
 
 
 class Coco:
     """The index of annotations of pycocotools."""
 
-    def loadImgs(self, id: int) -> list[dict]:  # noqa: N802
+    def loadImgs(self, id: int) -> list[dict[str, Any]]:  # noqa: N802
         return [{"id": id, "file_name": KEY}]
 
 

@@ -67,7 +67,7 @@ def zoom_grid(side: int, factor: float, whole: bool = False) -> Grid:
     trim = (zoomed - side) // 2
     step = (length - 1) / (zoomed - 1) if zoomed > 1 else 1.0
     first, stop = (0, zoomed) if whole else (trim, trim + side)
-    position: NDArray[np.float64] = np.arange(first, stop) * step
+    position = np.arange(first, stop, dtype=np.float64) * np.float64(step)
     lower = np.minimum(position.astype(np.int32), max(length - 2, 0))
     # Rounding may place the last sample beyond the last pixel, where scipy returns 0. None of ImageNet-C is affected.
     grid = Grid(lower, position - lower if whole else np.minimum(position - lower, 1.0))
