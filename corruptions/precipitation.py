@@ -14,6 +14,7 @@ from corruptions.draws import DrawSource
 from corruptions.kernels.drawing import blend, distance
 from corruptions.kernels.sampling import zoom
 from corruptions.kernels.smoothing import gaussian as smoothing
+from corruptions.kernels.smoothing import motion
 from corruptions.motion import motion_blur
 
 MIN_FALL, MAX_FALL = -135.0, -45.0
@@ -25,7 +26,10 @@ SNOW_GAIN, SNOW_OFFSET = 1.5, 0.5
 
 @dataclass(frozen=True)
 class Snow:
-    """Mean and deviation of the snow layer, its zoom, threshold and motion blur, and the weight of the input image."""
+    """Mean and deviation of the snow layer, its zoom, threshold and motion blur, and the weight of the input image.
+
+    ``floats``: the whole zoom is blurred in floats, and then cut at the top left.
+    """
 
     loc: float
     scale: float
@@ -35,6 +39,7 @@ class Snow:
     sigma: float
     mix: float
     motion: str = "native"
+    floats: bool = False
 
 
 class SnowDraws(NamedTuple):
@@ -55,9 +60,13 @@ def draw_snow(source: DrawSource, image: Image, parameters: Snow) -> SnowDraws:
 def add_snow(image: Image, parameters: Snow, draws: SnowDraws) -> Image:
     """Return the image, whitened, with blurred snowflakes and the same snowflakes rotated by 180 degrees added."""
     height, width, _ = image.shape
-    layer = zoom.zoom_centre(draws.centre, (height, width), parameters.zoom)
-    flakes = blend.threshold_to_uint8(layer, parameters.threshold)
-    blurred = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
+    layer = zoom.zoom_centre(draws.centre, (height, width), parameters.zoom, parameters.floats)
+    if parameters.floats:
+        flakes = blend.threshold_layer(layer, parameters.threshold)
+        blurred = motion.layer_blur(flakes, (height, width), parameters.radius, parameters.sigma, draws.angle)
+    else:
+        flakes = blend.threshold_to_uint8(layer, parameters.threshold)
+        blurred = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
     return blend.add_snow(image, blurred, parameters.mix, SNOW_GAIN, SNOW_OFFSET)
 
 
@@ -98,6 +107,8 @@ WATER, MUD = 0, 1
 
 WATER_COLOUR, MUD_COLOUR = np.array([[175, 238, 238], [63, 42, 20]], np.float32) / np.float32(255)
 """RGB colours, 0..1."""
+PRECISE_MUD_COLOUR = np.array([63, 42, 20]) / 255.0
+"""That of mud in float64, in which imagecorruptions adds it."""
 
 CANNY_LOW, CANNY_HIGH = 50, 150
 """Thresholds of the edge detector."""
@@ -115,7 +126,10 @@ MUD_THRESHOLD = np.float32(0.8)
 
 @dataclass(frozen=True)
 class Spatter:
-    """Mean and deviation of the layer, its smoothing and threshold, strength of water or sigma of mud, and the kind."""
+    """Mean and deviation of the layer, its smoothing and threshold, strength of water or sigma of mud, and the kind.
+
+    ``precise``: the colour of mud has float64.
+    """
 
     loc: float
     scale: float
@@ -123,6 +137,7 @@ class Spatter:
     threshold: float
     amount: float
     kind: int
+    precise: bool = False
 
 
 def draw_drops(source: DrawSource, image: Image, parameters: Spatter) -> NDArray[np.floating]:
@@ -138,7 +153,8 @@ def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> I
         coverage = smoothing.smooth_plane(
             (layer > parameters.threshold).astype(np.float32), parameters.amount, np.float64
         )
-        return blend.add_mud(pixels, coverage, MUD_THRESHOLD, MUD_COLOUR).reshape(image.shape)
+        colour = PRECISE_MUD_COLOUR if parameters.precise else MUD_COLOUR
+        return blend.add_mud(pixels, coverage, MUD_THRESHOLD, colour).reshape(image.shape)
     drops = blend.threshold_to_uint8_wrapping(layer, parameters.threshold)
     wet: Image = blend.add_water(pixels, drops, water_thickness(drops), np.float32(parameters.amount), WATER_COLOUR)
     return wet.reshape(image.shape)

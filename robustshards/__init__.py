@@ -7,6 +7,7 @@ Images in memory (uint8 RGB arrays; inputs are never modified):
     prepared = rs.system_noise(jpeg_bytes, decoder="opencv")       # encoded file -> (224, 224, 3)
     filtered = rs.low_pass(image, 20)                              # up to 20 cycles per image
     rs.corruptions.names("benchmark"), rs.perturbations.names("benchmark")
+    corrupted = rs.Corruptor("fog", 3)(image, "city/a.png")        # for detectors' loaders: images of any size
     augment = rs.Augmentation("extra", severities=(1, 2, 3))       # for training: augment(image, key, epoch)
 
 Data sets in a folder or behind a URL:
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from robustshards._version import __version__ as __version__
     from robustshards.benchmarking import Benchmark, benchmark
     from robustshards.building import build
+    from robustshards.corruptor import Corruptor
     from robustshards.evaluating import evaluate
     from robustshards.opening import open
     from robustshards.rendering import render
@@ -69,6 +71,7 @@ _TARGETS = {
     "Augmentation": "corruptions.augmentation:Augmentation",
     "Benchmark": "robustshards.benchmarking:Benchmark",
     "BuildResult": "pipeline.builder.result:BuildResult",
+    "Corruptor": "robustshards.corruptor:Corruptor",
     "DataSet": "pipeline.datasets.base:DataSet",
     "Evaluation": "robustshards.reporting:Evaluation",
     "EvaluationResult": "pipeline.evaluate.predict.result:EvaluationResult",
@@ -104,6 +107,7 @@ __all__ = [
     "Augmentation",
     "Benchmark",
     "BuildResult",
+    "Corruptor",
     "DataSet",
     "Evaluation",
     "EvaluationResult",

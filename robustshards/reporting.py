@@ -393,8 +393,9 @@ class Report:
 
 @described_by(ReportSettings)
 def report(
-    evaluations: Evaluations,
+    evaluations: Evaluations = (),
     *,
+    results: Location | Iterable[Location] = (),
     baseline: Evaluations = (),
     clean: Evaluations = (),
     real: Location | None = None,
@@ -411,6 +412,8 @@ def report(
     Args:
         evaluations: Results of ``evaluate``, or folders or URLs that ``evaluate`` or the command ``budgets`` wrote, of
             one or more models and data sets.
+        results: CSV files with the performance of detectors, with the columns corruption, severity, value and clean,
+            and optionally model, data_set and measure. They give mPC and rPC.
         baseline: Evaluations of the reference model, on the same images, by which errors are divided (CE, mCE, FR).
             Default: the published AlexNet figures, for models of 1000 classes on images of 224 x 224.
         clean: Evaluations on clean images to use for clean errors if a model has several.
@@ -429,8 +432,8 @@ def report(
     """
     evaluations, clean = as_list(evaluations), as_list(clean)  # an iterator can be read once
     settings = ReportSettings.of(locals())
-    if not settings.evaluations:
-        raise UserError("no evaluations to report on: pass at least one")
+    if not (settings.evaluations or settings.results):
+        raise UserError("no evaluations to report on: pass at least one, or a CSV file as results")
     with public_call():
         data = make_report(
             settings.evaluations,
@@ -440,6 +443,7 @@ def report(
             published=settings.published,
             window=settings.window,
             rename=settings.rename,
+            measured=settings.results,
         )
     result = Report(data, settings.title, (*evaluations, *clean))
     if settings.out is not None:

@@ -59,7 +59,7 @@ def motion_blur(image: Image, radius: int, sigma: float, angle: float) -> Image:
 
 
 def _blur_motion(image: Image, parameters: tuple[Any, ...], rng: RandomState) -> np.ndarray:
-    radius, sigma, _ = parameters
+    radius, sigma, *_ = parameters
     return motion_blur(image, radius, sigma, rng.uniform(-45, 45))
 
 
@@ -73,7 +73,7 @@ def _centre_zoom(layer: np.ndarray, factor: float) -> np.ndarray:
 
 
 def _snow(image: Image, parameters: tuple[Any, ...], rng: RandomState) -> np.ndarray:
-    loc, scale, factor, threshold, radius, sigma, mix, _ = parameters
+    loc, scale, factor, threshold, radius, sigma, mix, *_ = parameters
     x = np.array(image, np.float32) / 255.0
     layer = _centre_zoom(rng.normal(loc, scale, image.shape[:2]), factor)
     layer[layer < threshold] = 0
@@ -109,7 +109,7 @@ def _fog(image: Image, parameters: tuple[Any, ...], rng: RandomState) -> np.ndar
 
 
 def _spatter(image: Image, parameters: tuple[Any, ...], rng: RandomState) -> np.ndarray:
-    loc, scale, sigma, threshold, amount, kind = parameters
+    loc, scale, sigma, threshold, amount, kind, _ = parameters
     x = np.array(image, np.float32) / 255.0
     layer = gaussian(rng.normal(loc, scale, image.shape[:2]), sigma)
     layer[layer < threshold] = 0

@@ -18,7 +18,7 @@ import robustshards as rs
 from corruptions import c_bar
 from pipeline.evaluate import metrics
 from pipeline.evaluate.report.across import MARK, NATURAL_REPORT, PublishedFigure
-from pipeline.evaluate.report.families import reports
+from pipeline.evaluate.report.families import detection, reports
 from pipeline.evaluate.report.families.adversarial import PUBLISHED_RECIPES
 from pipeline.evaluate.report.families.imagenet_c_bar import PUBLISHED_SETS
 from pipeline.evaluate.report.page import page
@@ -157,6 +157,7 @@ def test_every_figure_is_shown_in_a_section_and_given_once() -> None:
     families = {"imagenet", "imagenet-c", "imagenet-p", "low-pass", "natural-robustness"}
     known = {*families, *PUBLISHED_SETS.values(), *shipped(), *PARTS, *PUBLISHED_RECIPES}
     known |= {f"stream {name}" for name in (*PROTOCOLS, *(f"ccc {baseline}" for baseline in (40, 20, 0)))}
+    known |= set(detection.PUBLISHED.values())
     assert {row["data_set"] for row in rows} <= known
     metric_names = {metric.name for report in (*reports().values(), NATURAL_REPORT) for metric in report.metrics}
     assert {row["figure"] for row in rows} <= metric_names

@@ -50,6 +50,18 @@ def threshold_to_uint8(layer, threshold):
     return out
 
 
+@kernel
+def threshold_layer(layer, threshold):
+    """Return a float layer (H, W) with values below the threshold set to 0, clipped to 0..1."""
+    out = np.empty_like(layer)
+    for y in range(layer.shape[0]):
+        source, target = layer[y], out[y]
+        for x in range(source.size):
+            value = source[x] if source[x] >= threshold else source.dtype.type(0)
+            target[x] = min(max(value, source.dtype.type(0)), source.dtype.type(1))
+    return out
+
+
 @inlined
 def repeat_channels(values, row):
     """Write each value three times to ``row`` (3 W,). Three assignments compile to vector stores, a loop does not."""
@@ -205,18 +217,18 @@ def add_water(pixels, drops, relief, amount, colour):
 
 @kernel
 def add_mud(pixels, coverage, threshold, colour):
-    """Return the image blended with a colour, uint8 (H, W * 3), computed in float32.
+    """Return the image blended with a colour, uint8 (H, W * 3). Their sum is computed in the type of the colour.
 
     Args:
         pixels: uint8 (H, W * 3).
         coverage: float32 (H, W), weight of the colour, 0..1.
         threshold: Smaller weights are set to 0.
-        colour: float32 RGB (3,), 0..1.
+        colour: float32 or float64 RGB (3,), 0..1.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
     weight = np.empty(coverage.shape[1], np.float32)
-    kept, added = np.empty(width, np.float32), np.empty(width, np.float32)
+    kept, added = np.empty(width, np.float32), np.empty(width, colour.dtype)
     for y in range(height):
         mud = coverage[y]
         for x in range(weight.size):

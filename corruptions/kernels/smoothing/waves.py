@@ -29,6 +29,9 @@ The sums of all terms are in one array, so that they form one vector loop. If CO
 last columns are smoothed twice.
 """
 
+GROUP = 4
+"""Blocks of COLUMNS that are read together, because short pieces of rows of a large layer are read slowly."""
+
 TOTAL, NEXT, NOW = 0, COLUMNS, 2 * COLUMNS
 """Offsets of the sums in their array."""
 BEFORE = NOW + TERMS * COLUMNS
@@ -104,16 +107,21 @@ def smooth_columns(field, first, rows, recurrence, entering, leaving):
     height, width = field.shape
     window = rows.size - height - 2  # from the first sample of a window to the one after its last
     out = np.empty((width, height), np.float32)
-    lines = scratch(height * COLUMNS, np.float32).reshape(height, COLUMNS)
+    group = scratch(GROUP * height * COLUMNS, np.float32).reshape(GROUP, height, COLUMNS)
     sums = scratch(SIZE, np.float32)
+    pitch = height // 32 * 32 + 48  # an odd number of cache lines, so that rows do not compete for the same ones
+    results = scratch(COLUMNS * pitch, np.float32).reshape(COLUMNS, pitch)
     for start in range(0, width, COLUMNS):
         left = min(start, width - COLUMNS)
-        for y in range(height):
-            row = field[y, left : left + COLUMNS]
-            for x in range(COLUMNS):
-                lines[y, x] = row[x]
+        if start % (GROUP * COLUMNS) == 0:
+            for y in range(height):
+                for k in range(GROUP):
+                    begin = min(start + k * COLUMNS, width - COLUMNS)
+                    row, line = field[y, begin : begin + COLUMNS], group[k, y]
+                    for x in range(COLUMNS):
+                        line[x] = row[x]
+        lines = group[start // COLUMNS % GROUP]
         init_sums(sums, lines, first)
-        target = out[left : left + COLUMNS]
         # Two rows at a time, which halves the accesses to the sums. The first row's window is from b to d, with
         # neighbours a and e; the second row's window is from c to e, with neighbours b and f.
         for y in range(0, height, 2):
@@ -139,18 +147,20 @@ def smooth_columns(field, first, rows, recurrence, entering, leaving):
                 sums[TOTAL + x] = total
                 sums[NEXT + x] = next_total
             for x in range(COLUMNS):
-                target[x, y] = sums[TOTAL + x]
+                results[x, y] = sums[TOTAL + x]
             if y + 1 < height:
                 for x in range(COLUMNS):
-                    target[x, y + 1] = sums[NEXT + x]
+                    results[x, y + 1] = sums[NEXT + x]
+        for x in range(COLUMNS):
+            copy(results[x, :height], out[left + x])
     return out
 
 
-def smooth_long(field: NDArray[np.float32], sigma: float, truncate: float) -> NDArray[np.float32]:
-    """Return float32 (H, W) smoothed along both axes."""
+def smooth_long(field: NDArray[np.float32], sigmas: tuple[float, float], truncate: float) -> NDArray[np.float32]:
+    """Return float32 (H, W) smoothed along both axes, with one sigma along columns and one along rows."""
     height, width = field.shape
-    transposed = smooth_columns(pad_columns(field), *cosine_filter(sigma, truncate, height))[:width]
-    smooth: NDArray[np.float32] = smooth_columns(pad_columns(transposed), *cosine_filter(sigma, truncate, width))[
+    transposed = smooth_columns(pad_columns(field), *cosine_filter(sigmas[0], truncate, height))[:width]
+    smooth: NDArray[np.float32] = smooth_columns(pad_columns(transposed), *cosine_filter(sigmas[1], truncate, width))[
         :height
     ]
     return smooth

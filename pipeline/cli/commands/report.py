@@ -7,6 +7,7 @@ import sys
 
 from pipeline.cli.console import print_json, print_line, print_renderable, warn
 from pipeline.cli.options import Printing, command
+from pipeline.errors import UserError
 from pipeline.evaluate.report.settings import ReportSettings
 
 
@@ -19,9 +20,12 @@ def report(settings: ReportSettings, printing: Printing) -> None:
     from pipeline.evaluate.report.report import make_report
     from pipeline.evaluate.report.text import to_terminal
 
+    if not (settings.evaluations or settings.results):
+        raise UserError("nothing to report on: give folders of evaluations, or a CSV file with --results")
     found = make_report(
         settings.evaluations, settings.baseline, settings.clean, real=settings.real, published=settings.published,
-        window=settings.window, rename=settings.rename, command=shlex.join(["robustshards", *sys.argv[1:]]),
+        window=settings.window, rename=settings.rename, measured=settings.results,
+        command=shlex.join(["robustshards", *sys.argv[1:]]),
     )  # fmt: skip
     if settings.out is not None:
         from pipeline.evaluate.report.write import write_report

@@ -8,6 +8,7 @@ frequency bias).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -239,3 +240,38 @@ def _grid(bandwidths: Sequence[int]) -> NDArray[np.int64]:
     if grid.ndim != 1 or not grid.size or grid.dtype.kind not in "iu" or grid[0] < 0 or (np.diff(grid) <= 0).any():
         raise ValueError(f"invalid bandwidths {list(bandwidths)!r:.200}: pass increasing integers, 0 or larger")
     return grid.astype(np.int64)
+
+
+class DetectionFigures(NamedTuple):
+    """Robustness of a detector, each of shape (...)."""
+
+    mpc: Figures
+    """Mean performance under corruption, 0..1."""
+    rpc: Figures
+    """Relative performance under corruption: mPC divided by the performance on clean images."""
+
+
+def mpc(table: ArrayLike, clean: ArrayLike) -> DetectionFigures:
+    """Return mPC and rPC of Michaelis et al. 2019, arXiv 1907.07484.
+
+    The published ones are over 15 corruptions at 5 severities: of AP for COCO and Cityscapes, of AP50 for Pascal VOC.
+    If there are values by class, pass the means over classes: rPC is the ratio of means.
+
+    Args:
+        table: Performance, such as AP, 0..1, of shape (..., corruptions, severities). None may be missing.
+        clean: Performance on clean images, 0..1, a number or an array of shape (...).
+
+    Raises:
+        ValueError: If a value is missing or outside 0..1, or a clean one is 0.
+    """
+    values = np.asarray(table, np.float64)
+    if np.isnan(values).any():
+        raise ValueError(
+            f"invalid table: {np.isnan(values).sum()} of {values.size} values are missing; measure them, because a "
+            "missing severity does not count as 0"
+        )
+    performance = fractions(clean, "clean performance", axes=0)
+    if (performance == 0).any():
+        raise ValueError("invalid clean performance 0: rPC is relative to it")
+    mean = fractions(table, "table", axes=2).mean(axis=(-2, -1))
+    return DetectionFigures(float_if_scalar(mean), float_if_scalar(mean / performance))

@@ -36,7 +36,7 @@ from pipeline.evaluate.report.comparison import (
     rankings_of,
 )
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.families import budgets, report_on, reports, streams
+from pipeline.evaluate.report.families import budgets, detection, report_on, reports, streams
 from pipeline.evaluate.report.load import BudgetSearch, Evaluation, open_evaluation, open_folders
 from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, table_of
 from pipeline.evaluate.report.pivots import cell
@@ -238,6 +238,7 @@ def make_report(
     published: bool = False,
     window: int = 0,
     rename: Mapping[str, str] | None = None,
+    measured: Sequence[str] = (),
     command: str = "",
 ) -> ReportData:
     """Compute the metrics of one or more evaluations.
@@ -256,6 +257,7 @@ def make_report(
         published: Whether to add the published figures of reference models.
         window: Samples in each window of the error over time of streams. 0 chooses.
         rename: Recorded name of a model -> name to display.
+        measured: CSV files with values of detectors by corruption and severity.
         command: Command that makes the report, for its provenance.
 
     Returns:
@@ -304,6 +306,7 @@ def make_report(
         seen.add(key)
     several = list(natural_robustness(results))
     results += budgets.measure_searches(searches, resamples)
+    results += detection.measure_files(measured)
     order = list(reports())
     results = sorted(results, key=lambda each: order.index(each.report.key)) + several
     warn_of_different_images(evaluations, context.images, context.warn)
@@ -313,6 +316,7 @@ def make_report(
     figures = list(published_figures(sections_of(results), families)) if published else []
     tested = [*(each.table.model for each in evaluations), *(each.table.model for each in searches)]
     provenance = _provenance(evaluations, baseline, searches, resamples, command)
+    provenance |= {f"results {printable(path)}": "performance as given" for path in measured}
     return ReportData(results, context.warnings, models_of(tested), figures, provenance, context.folders())
 
 

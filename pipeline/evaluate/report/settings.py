@@ -12,7 +12,6 @@ from pipeline.settings import (
     ARGUMENT,
     FLAG,
     REPORTING,
-    REQUIRED,
     InvalidSettingError,
     Kind,
     Settings,
@@ -78,6 +77,8 @@ class ReportSettings(Settings):
 
     Attributes:
         evaluations: Folders that evaluate or budgets wrote, for one or more models and data sets.
+        results: CSV file with the performance of detectors, with the columns corruption, severity, value and clean,
+            and optionally model, data_set and measure (such as mask AP); repeat for several. Gives mPC and rPC.
         baseline: Evaluation of the baseline model; repeat for each data set. Default: AlexNet's published errors.
         clean: Evaluation on clean images to use for clean errors if a model has several; repeat for each model.
         real: Reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: the file in the package
@@ -93,9 +94,8 @@ class ReportSettings(Settings):
         title: Title of the page.
     """
 
-    evaluations: Sequence[str] = setting(
-        REQUIRED, Kind(_folders, FOLDERS.allowed, "FOLDER...", many=True), "", ARGUMENT
-    )
+    evaluations: Sequence[str] = setting((), Kind(_folders, FOLDERS.allowed, "FOLDER...", many=True), "", ARGUMENT)
+    results: Sequence[str] = setting((), Kind(_folders, "paths of CSV files", "FILE", many=True), COMPARISON)
     baseline: Sequence[str] = setting((), FOLDERS, COMPARISON)
     clean: Sequence[str] = setting((), FOLDERS, COMPARISON)
     real: str | None = setting(None, location("FILE"), COMPARISON)

@@ -10,6 +10,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.report.families import (
     adversarial,
     budgets,
+    detection,
     imagenet_c,
     imagenet_c_bar,
     imagenet_p,
@@ -50,7 +51,7 @@ NATURAL_ROBUSTNESS = "natural_robustness"
 """Key of the figures of several data sets."""
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9_]*")
-_OTHERS = (*ROLE_REPORTS.values(), budgets.REPORT, streams.REPORT)
+_OTHERS = (*ROLE_REPORTS.values(), budgets.REPORT, streams.REPORT, detection.REPORT)
 _RESERVED = frozenset({*(report.key for report in _OTHERS), NATURAL_ROBUSTNESS, "comparison", "models"})
 """Values of the column ``family`` that do not belong to a family of transforms."""
 
