@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
 
+from pipeline.builder.compatibility import DATA_SET
 from pipeline.builder.plan import Plan
 from pipeline.builder.quota import Sizes
-from pipeline.datasets.paths import SHARDS, shard_file
+from pipeline.datasets.paths import FACT_IMAGES, FACT_SHARD_SIZE, SHARDS, shard_file
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoders import decode_members
 from pipeline.render.renderer import Renderer
@@ -83,13 +84,14 @@ def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage)
     """Return condition -> size of the sample of one image in bytes. Raises any exception of readers and transforms."""
     if image.size > LARGEST_READ:
         raise SampleError("the image is too large")
-    clean = renderer.prepare(renderer.decode(source.read(image), image.box))
+    data = source.read(image)
+    clean, encoder = renderer.prepare(renderer.decode(data, image.box)), plan.recipe.encoder.of(image.origin, data)
     sizes: dict[str, int] = {}
     for condition in plan.recipe.conditions():
-        members = renderer.encode(renderer.transform(clean, image.id, condition), condition)
-        decode_members(plan.recipe.encoder, members)  # the build decodes, too, to compute the digest of the pixels
-        payload = sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values())
-        sizes[str(condition)] = payload + TAR_BYTES_PER_SAMPLE
+        members = renderer.encode(renderer.transform(clean, image.id, condition), condition, encoder)
+        decode_members(encoder, members)  # the build decodes, too, to compute the digest of the pixels
+        member, sample = (0, 0) if plan.recipe.is_mirror else (TAR_BYTES_PER_MEMBER, TAR_BYTES_PER_SAMPLE)
+        sizes[str(condition)] = sum(len(data) + member for data in members.values()) + sample
     return sizes
 
 
@@ -100,7 +102,14 @@ def shard_sizes(plan: Plan, store: Store) -> Sizes:
         plan: The plan of the build.
         store: The output.
     """
-    sizes, full, listed = Sizes(), plan.recipe.shards.size, store.listing(SHARDS, ".tar")
+    sizes, full = Sizes(), plan.recipe.shards.size
+    if plan.recipe.is_mirror:
+        for name, facts in DATA_SET.facts(store):
+            if facts:
+                condition = name.rpartition("/")[2].rsplit("-", 1)[0]
+                sizes.add(condition, int(facts[FACT_IMAGES]), int(facts[FACT_SHARD_SIZE]))
+        return sizes
+    listed = store.listing(SHARDS, ".tar")
     for condition in plan.recipe.conditions():
         for block in range(plan.blocks):
             if size := listed.get(shard_file(condition, block)):

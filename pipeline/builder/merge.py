@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import manifests
 from pipeline.builder.plan import Plan
+from pipeline.datasets.base import Location
 from pipeline.datasets.cards import (
     CARD_FILE,
     CROISSANT_FILE,
@@ -12,9 +15,13 @@ from pipeline.datasets.cards import (
     croissant_manifest_digest,
     is_unedited_card,
 )
+from pipeline.datasets.mirror import Mirror
+from pipeline.datasets.opening import described
 from pipeline.datasets.paths import FACT_PLAN, MANIFEST_FILE, file_digest
-from pipeline.errors import RefusedFileError, UnfinishedError
+from pipeline.errors import RefusedFileError, SampleError, UnfinishedError
 from pipeline.execution.resumable import FACT_FAILED
+from pipeline.recipes.schema import Recipe
+from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import SMALL_FILE, Store, read_groups_ahead
 
 
@@ -44,16 +51,37 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
     failed = int(merged.facts[FACT_FAILED])
     sha256 = file_digest(scratch)
     # written before the manifest, which marks the data set as complete
-    described = {
+    texts = {
         CARD_FILE: (is_unedited_card, card(plan.recipe, plan.samples, failed)),
         CROISSANT_FILE: (croissant_manifest_digest, croissant(plan.recipe, sha256)),
     }
-    kept = [name for name, (ours, _) in described.items() if store.size(name) >= 0 and not ours(_text(store, name))]
-    for name, (_, text) in described.items():
+    if plan.recipe.is_mirror:  # Croissant describes tars
+        del texts[CROISSANT_FILE]
+    kept = [name for name, (ours, _) in texts.items() if store.size(name) >= 0 and not ours(_text(store, name))]
+    for name, (_, text) in texts.items():
         if name not in kept:
             store.publish_bytes(text.encode(), name)
     store.publish(scratch, MANIFEST_FILE)
     return failed, kept
+
+
+def copy_failed(store: Store, recipe: Recipe, source: Source) -> int:
+    """Copy the source images that failed to where the files of a mirror would be, and return their number.
+
+    A file that cannot be read is not copied. Raises OSError if a copy cannot be written.
+    """
+    read, copied = dict[str, bytes | None](), 0
+    mirror = Mirror(**described(store, Location(store.root), recipe), recipe=recipe)
+    for row in mirror.rows({"status": [manifests.FAILED]}):
+        if row.origin not in read:
+            with suppress(OSError, SampleError):
+                data = source.read(SourceImage(row.source_id, row.label, row.class_name, row.origin, 0))
+                read = {row.origin: data if isinstance(data, bytes) else None}
+        if (data := read.get(row.origin)) is not None:
+            copied += 1
+            if store.size(row.shard) != len(data):
+                store.publish_bytes(data, row.shard)
+    return copied
 
 
 def _merged_failures(plan: Plan, store: Store) -> int | None:
@@ -62,8 +90,8 @@ def _merged_failures(plan: Plan, store: Store) -> int | None:
     facts = manifests.read_facts(path)
     if facts.get(FACT_PLAN) != plan.digest or not facts.get(FACT_FAILED, "").isdecimal():
         return None
-    described = croissant_manifest_digest(_text(store, CROISSANT_FILE)) == file_digest(path)
-    return int(facts[FACT_FAILED]) if described else None
+    is_described = plan.recipe.is_mirror or croissant_manifest_digest(_text(store, CROISSANT_FILE)) == file_digest(path)
+    return int(facts[FACT_FAILED]) if is_described else None
 
 
 def _text(store: Store, name: str) -> str:

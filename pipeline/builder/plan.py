@@ -207,7 +207,7 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
         )
     recipe = recipe.model_copy(update={"labels": source.labels})
     warnings = notices_of(source) + warnings_of_unread(source.ignored)
-    if unlabelled and not recipe.family.sequences:  # sequences count changes of the prediction
+    if unlabelled and not (recipe.family.sequences or recipe.is_mirror):  # sequences count changes of the prediction
         warnings += (
             f"{unlabelled:,} of {counted(images, 'image')} are unlabelled, so no error rate can be computed on this "
             "data set: use a source with labels, for example one folder per class",

@@ -118,7 +118,7 @@ def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -
     if row.source_sha256 is not None and source_digest(data) != row.source_sha256:
         return f"source image {image.origin} has changed since the build"
     try:
-        members = renderer.members(data, row.source_id, Condition(row.transform, row.level), image.box)
+        members = renderer.members(data, row.source_id, Condition(row.transform, row.level), image.box, image.origin)
     except (UserError, UnreachableError):
         raise
     except Exception as error:  # any exception of a transform is a failed sample in a build, too

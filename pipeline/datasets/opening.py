@@ -11,6 +11,7 @@ from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.datasets.base import DataSet, Location
 from pipeline.datasets.built import Built
 from pipeline.datasets.indexed import Indexed
+from pipeline.datasets.mirror import Mirror
 from pipeline.datasets.paths import (
     INDEX_FILE,
     LISTING_FILE,
@@ -100,8 +101,8 @@ def open_data_set(folder: str, data: str | None = None, pixels: bool = False, ca
     return _built(store, location)
 
 
-def open_built(folder: str) -> Built:
-    """Open a built data set. Raise UserError like :func:`open_data_set`, and for an index, which has no recipe."""
+def open_built(folder: str) -> Built | Mirror:
+    """Open a data set with a recipe. Raise UserError like :func:`open_data_set`, and for an index, which has none."""
     store = open_store(folder)
     kinds = {INDEX_FILE: "an index, which has no recipe", RENDERED_FILE: "a rendered data set, which has no shards"}
     for name, what in kinds.items():
@@ -129,7 +130,7 @@ def _rendered(store: Store, location: Location) -> Rendered:
         )
     shown_recipe = recipe.changed(encoder={"name": Npy().name}) if location.pixels else recipe
     return Rendered(
-        **_described(store, location, recipe),
+        **described(store, location, recipe),
         recipe=shown_recipe,
         table=table,
         source=_source_of_rendered(store, table.location, location.data),
@@ -147,13 +148,15 @@ def _source_of_rendered(store: Store, location: str, data: str | None) -> str:
     )
 
 
-def _built(store: Store, location: Location) -> Built:
-    """Open the built data set in a store. Raise UserError if there is none."""
+def _built(store: Store, location: Location) -> Built | Mirror:
+    """Open the built data set or the mirror in a store. Raise UserError if there is none."""
     recipe = read_recipe(store)
-    return Built(**_described(store, location, recipe), attack=recipe.attack, recipe=recipe)
+    if recipe.is_mirror:
+        return Mirror(**described(store, location, recipe), recipe=recipe)
+    return Built(**described(store, location, recipe), attack=recipe.attack, recipe=recipe)
 
 
-def _described(store: Store, location: Location, recipe: Recipe) -> dict[str, Any]:
+def described(store: Store, location: Location, recipe: Recipe) -> dict[str, Any]:
     """Return the fields of a data set in a store that its recipe decides."""
     return {
         "location": location,
