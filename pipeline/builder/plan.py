@@ -130,6 +130,11 @@ class Plan:
         return -(-self.images // self.recipe.shards.size)
 
     @property
+    def unit(self) -> str:
+        """What a block under one condition becomes: a shard, or a group of files."""
+        return "group" if self.recipe.is_mirror else "shard"
+
+    @property
     def shards(self) -> int:
         """Return the number of shards."""
         return self.blocks * len(self.recipe.conditions())

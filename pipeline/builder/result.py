@@ -80,10 +80,10 @@ class BuildResult:
         made = self.done.samples.total()
         yield from self.plan.notes()
         if self.done.shards:
-            shards, images = counted(self.done.shards, "shard"), counted(made, "image")
+            shards, images = counted(self.done.shards, self.plan.unit), counted(made, "image")
             yield f"made {shards}, {images}, in {self.seconds:.1f} s ({rate(made, self.seconds)})"
         elif self.complete:
-            yield f"nothing to do: all {self.plan.shards:,} shards are finished"
+            yield f"nothing to do: all {self.plan.shards:,} {self.plan.unit}s are finished"
         for each in self.lost:
             names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
             yield f"gave up after several attempts: {names}: {each.reason}"
