@@ -30,18 +30,18 @@ class DryRun:
         missing: Numbers of missing samples and shards.
         existing_bytes: Size of the finished shards in bytes.
         bytes_to_make: Estimated size of the missing shards in bytes.
-        core_seconds: Estimated CPU time of the missing shards in seconds; None if there are none or it is unknown.
         free: Free space of the output in bytes; None if unknown.
         limit: Maximum size of all shards in bytes.
+        core_seconds: Estimated CPU time of the missing shards; None if it is unknown.
     """
 
     plan: Plan
     missing: Missing
     existing_bytes: int
     bytes_to_make: int
-    core_seconds: float | None
     free: int | None
     limit: float
+    core_seconds: float | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return the result as a dictionary of JSON values."""
@@ -109,4 +109,4 @@ def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
     seconds = None
     if samples and measured.seconds.keys() >= samples.keys():
         seconds = sum(count * measured.seconds[name] / measured.samples[name] for name, count in samples.items())
-    return DryRun(plan, missing, known.bytes.total(), bytes_to_make, seconds, store.free(), request.max_bytes)
+    return DryRun(plan, missing, known.bytes.total(), bytes_to_make, store.free(), request.max_bytes, seconds)

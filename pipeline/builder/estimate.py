@@ -111,8 +111,9 @@ def shard_sizes(plan: Plan, store: Store) -> Sizes:
     if plan.recipe.is_mirror:
         for name, facts in DATA_SET.facts(store):
             if facts:
-                condition = name.rpartition("/")[2].rsplit("-", 1)[0]
-                sizes.add(condition, int(facts[FACT_IMAGES]), int(facts[FACT_SHARD_SIZE]))
+                sizes.add(
+                    name.rpartition("/")[2].rsplit("-", 1)[0], int(facts[FACT_IMAGES]), int(facts[FACT_SHARD_SIZE])
+                )
         return sizes
     listed = store.listing(SHARDS, ".tar")
     for condition in plan.recipe.conditions():

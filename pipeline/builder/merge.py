@@ -70,17 +70,13 @@ def copy_failed(store: Store, recipe: Recipe, source: Source) -> int:
 
     A file that cannot be read is not copied. Raises OSError if a copy cannot be written.
     """
-    read, copied = dict[str, bytes | None](), 0
-    mirror = Mirror(**described(store, Location(store.root), recipe), recipe=recipe)
+    mirror, copied = Mirror(**described(store, Location(store.root), recipe), recipe=recipe), 0
     for row in mirror.rows({"status": [manifests.FAILED]}):
-        if row.origin not in read:
-            with suppress(OSError, SampleError):
-                data = source.read(SourceImage(row.source_id, row.label, row.class_name, row.origin, 0))
-                read = {row.origin: data if isinstance(data, bytes) else None}
-        if (data := read.get(row.origin)) is not None:
-            copied += 1
-            if store.size(row.shard) != len(data):
+        with suppress(FileNotFoundError, RefusedFileError, SampleError):
+            data = source.read(SourceImage(row.source_id, row.label, row.class_name, row.origin, 0))
+            if isinstance(data, bytes) and store.size(row.shard) != len(data):
                 store.publish_bytes(data, row.shard)
+            copied += 1
     return copied
 
 

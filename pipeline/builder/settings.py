@@ -263,8 +263,8 @@ class MirrorSettings(ExecutionSettings, SelectionSettings):
             encoder={"name": "own", "content": self.encoder, "quality": self.quality},
             shards={"layout": "mirror", "size": min(recipe.shards.size, MIRRORED_TOGETHER)},
         )
-        more = {"frost_folder": self.frost_folder, "ids": self.ids, "copy_failed": self.copy_failed}
-        return BuildRequest(recipe, self.folder, self.out, **more, **self.execution())
+        more: dict[str, Any] = {"frost_folder": self.frost_folder, "copy_failed": self.copy_failed, **self.execution()}
+        return BuildRequest(recipe, self.folder, self.out, ids=self.ids, **more)
 
 
 @dataclass(frozen=True)
