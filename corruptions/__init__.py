@@ -14,9 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import blur, c_bar, candidates, ccc, digital, noise, severities, validation, weather
-from corruptions.catalogue import SEVERITIES, Image, Options, Registry, Transform, draw_nothing
+from corruptions.catalogue import (
+    DETECTION,
+    SEVERITIES,
+    Image,
+    Options,
+    Registry,
+    Transform,
+    draw_nothing,
+    with_detection,
+)
 from corruptions.draws import FastDraws
-from corruptions.literals import Group, Name, Profile, Severity
+from corruptions.literals import Channels, Group, Name, Profile, Severity
 from corruptions.registry import find
 
 __all__ = [
@@ -40,7 +49,13 @@ __all__ = [
 DEFAULTS = Options()
 """Options used where a call gives none."""
 
-_REGISTRY = Registry("corruption", (*noise.CORRUPTIONS, *blur.CORRUPTIONS, *weather.CORRUPTIONS, *digital.CORRUPTIONS))
+_REGISTRY = Registry(
+    "corruption",
+    [
+        row if DETECTION in row.levels else replace(row, levels=with_detection(row.levels))
+        for row in (*noise.CORRUPTIONS, *blur.CORRUPTIONS, *weather.CORRUPTIONS, *digital.CORRUPTIONS)
+    ],
+)
 GROUPS: Mapping[Any, tuple[Any, ...]] = {**_REGISTRY.groups, "extra": _REGISTRY.names("validation")}
 """Group -> names in published order: benchmark (15), validation (4), all (19), the four parts of the benchmark, and
 extra, the name of validation in the published archives."""
@@ -77,6 +92,7 @@ def corrupt(
     profile: Profile = "imagenet",
     seed: int | None = None,
     rng: np.random.RandomState | None = None,
+    channels: Channels = "rgb",
     options: Options = DEFAULTS,
 ) -> Image:
     """Return the image corrupted as in ImageNet-C or ImageNet-C-bar, or by a candidate.
@@ -95,11 +111,15 @@ def corrupt(
             3, and 0.0 gives a copy and draws nothing.
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
             or ``"cifar"`` (32). The image may have any other size. Corruptions of ImageNet-C-bar accept
-            ``"imagenet"``, ``"cifar"`` or both, as published; candidates only ``"imagenet"``.
+            ``"imagenet"``, ``"cifar"`` or both, as published; candidates only ``"imagenet"``. ``"detection"`` is for
+            images of any size of at least 32 x 32: the corruptions of ImageNet-C as the package ``imagecorruptions``
+            computes them, which published results on COCO-C, Pascal-C and Cityscapes-C have used.
         seed: Seed of the fast generator, 0 <= seed < 2**128. Give every image its own seed: with equal seeds, the noise
             is equal too, or similar at other severities. Default: 0 for every image, with a warning at the second one.
         rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script. Use it to
             reproduce published images. Candidates have no published order of draws and do not accept it.
+        channels: Order in which the corruption reads the channels. ``"bgr"`` corrupts the reversed image and reverses
+            the result: the colours of frost and spatter change places. Published results of mmdetection have it.
         options: Settings that the published script did not have. They affect only corruptions of ImageNet-C.
 
     Returns:
@@ -112,12 +132,19 @@ def corrupt(
     row, parameters = _resolve(name, severity, profile, options)
     if rng is not None and name in candidates.CANDIDATES:
         raise ValueError(f"rng is not supported by candidate {name!r}, which has no published order of draws; use seed")
-    rgb = validation.to_rgb(image, row.smallest)
-    return row.apply(rgb, parameters, row.draw(validation.draw_source(rgb, seed, rng), rgb, parameters))
+    is_reversed = validation.check_channels(channels)
+    rgb = validation.to_rgb(image, row.smallest_in(profile), is_reversed)
+    out = row.apply(rgb, parameters, row.draw(validation.draw_source(rgb, seed, rng), rgb, parameters))
+    return validation.reversed_channels(out) if is_reversed else out
 
 
 def corruptor(
-    name: str, severity: float = 1, *, profile: str = "imagenet", options: Options = DEFAULTS
+    name: str,
+    severity: float = 1,
+    *,
+    profile: str = "imagenet",
+    channels: str = "rgb",
+    options: Options = DEFAULTS,
 ) -> Callable[[Image, int], Image]:
     """Return :func:`corrupt` as a function of (image, seed), with the name and the parameters looked up once.
 
@@ -128,6 +155,7 @@ def corruptor(
         name: Name of a corruption or candidate, as in :func:`corrupt`.
         severity: Severity, as in :func:`corrupt`.
         profile: Published parameter values to use, as in :func:`corrupt`.
+        channels: Order in which the corruption reads the channels, as in :func:`corrupt`.
         options: Settings that the published script did not have.
 
     Returns:
@@ -139,10 +167,12 @@ def corruptor(
         ValueError: If the name, severity or profile is unknown.
     """
     row, parameters = _resolve(name, severity, profile, options)
+    smallest, is_reversed = row.smallest_in(profile), validation.check_channels(channels)
 
     def corrupted(image: Image, seed: int) -> Image:
-        rgb = validation.to_rgb(image, row.smallest)
-        return row.apply(rgb, parameters, row.draw(FastDraws(seed), rgb, parameters))
+        rgb = validation.to_rgb(image, smallest, is_reversed)
+        out = row.apply(rgb, parameters, row.draw(FastDraws(seed), rgb, parameters))
+        return validation.reversed_channels(out) if is_reversed else out
 
     return corrupted
 
@@ -194,6 +224,8 @@ def _resolve(name: str, severity: float, profile: str, options: Options) -> tupl
     """Return a transform and its parameters. Raises TypeError and ValueError."""
     row, options = find("corruption", _ROWS, name), validation.check_options(options)
     profile = validation.check_profile(profile)
+    if profile == DETECTION and options.motion != DEFAULTS.motion:
+        raise ValueError(f"motion must be {DEFAULTS.motion!r} for profile {DETECTION!r}, not {options.motion!r}")
     if not isinstance(severity, float | np.floating):
         severity = validation.check_level(severity, row.numbers, "severity")
         return row, options.bind(row.parameters(profile, severity))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Image, Transform, table
+from corruptions.catalogue import Image, Transform, table, with_detection
 from corruptions.draws import DrawSource
 from corruptions.kernels.sampling import glass, zoom
-from corruptions.kernels.smoothing import defocus
+from corruptions.kernels.smoothing import defocus, motion
 from corruptions.kernels.smoothing import gaussian_image as smoothing
 from corruptions.motion import motion_blur
 
@@ -80,11 +80,15 @@ MIN_ANGLE, MAX_ANGLE = -45.0, 45.0
 
 @dataclass(frozen=True)
 class Motion:
-    """Half the length of the line in pixels, sigma along it in pixels, and backend ("native" or "imagemagick")."""
+    """Half the length of the line in pixels, sigma along it in pixels, and backend ("native" or "imagemagick").
+
+    ``floats``: sums are truncated as floats, not in ImageMagick's 16 bits.
+    """
 
     radius: int
     sigma: float
     motion: str = "native"
+    floats: bool = False
 
 
 def draw_angle(source: DrawSource, image: Image, parameters: Motion) -> float:
@@ -94,6 +98,8 @@ def draw_angle(source: DrawSource, image: Image, parameters: Motion) -> float:
 
 def blur_motion(image: Image, parameters: Motion, draws: float) -> Image:
     """Return the image blurred along a line."""
+    if parameters.floats:
+        return motion.float_blur(image, parameters.radius, parameters.sigma, draws)
     return motion_blur(image, parameters.radius, parameters.sigma, draws, parameters.motion)
 
 
@@ -108,11 +114,15 @@ MOTION_BLUR = table(
 
 @dataclass(frozen=True)
 class ZoomRange:
-    """Zoom factors: start, stop (excluded) and step."""
+    """Zoom factors: start, stop (excluded) and step.
+
+    ``black_ends``: the last row or column of a zoom is black where rounding places it beyond the image.
+    """
 
     start: float
     stop: float
     step: float
+    black_ends: bool = False
 
 
 def zoom_factors(start: float, stop: float, step: float) -> tuple[float, ...]:
@@ -131,7 +141,7 @@ SINGLE_LEVELS = ((np.arange(256) / 255.0).astype(np.float32) * np.float32(255)).
 def blur_zoom(image: Image, parameters: ZoomRange, draws: None) -> Image:
     """Return the mean of the image and its centre zoomed by each factor, including factor 1."""
     factors = zoom_factors(parameters.start, parameters.stop, parameters.step)
-    return zoom.zoom_blur(image, factors) if factors[1:] else SINGLE_LEVELS[image]
+    return zoom.zoom_blur(image, factors, parameters.black_ends) if factors[1:] else SINGLE_LEVELS[image]
 
 
 ZOOM_BLUR = table(
@@ -166,7 +176,7 @@ GAUSSIAN_BLUR = table(
 CORRUPTIONS: tuple[Transform, ...] = (
     Transform("defocus_blur", 2, "blur", DEFOCUS_BLUR, blur_defocus),
     Transform("glass_blur", 2, "blur", GLASS_BLUR, blur_glass, draw_offsets),
-    Transform("motion_blur", 2, "blur", MOTION_BLUR, blur_motion, draw_angle),
-    Transform("zoom_blur", 2, "blur", ZOOM_BLUR, blur_zoom),
+    Transform("motion_blur", 2, "blur", with_detection(MOTION_BLUR, floats=True), blur_motion, draw_angle),
+    Transform("zoom_blur", 2, "blur", with_detection(ZOOM_BLUR, black_ends=True), blur_zoom),
     Transform("gaussian_blur", 3, "blur", GAUSSIAN_BLUR, blur_gaussian, benchmark=False),
 )

@@ -20,12 +20,22 @@ Image = NDArray[np.uint8]
 PROFILE_SIDES: Mapping[str, int] = {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32}
 """Profile -> side in pixels of the images for which its parameters were published."""
 
+DETECTION = "detection"
+"""Profile of images of any size: ImageNet-C's parameters in the arithmetic of the package imagecorruptions, which
+object detection uses (Michaelis et al. 2019)."""
+
+PROFILES = (*PROFILE_SIDES, DETECTION)
+"""All profiles."""
+
 SEVERITIES: tuple[Severity, ...] = (1, 2, 3, 4, 5)
 """All severities, mildest first."""
 
 
 MIN_SIDE = 16
 """Smallest accepted image side in pixels of most transforms."""
+
+DETECTION_SIDE = 32
+"""Smallest accepted image side in pixels of the profile DETECTION."""
 
 Levels = Mapping[str, tuple[Any, ...]]
 """Profile -> parameters of each of its levels, mildest first."""
@@ -70,6 +80,10 @@ class Transform:
     def numbers(self) -> tuple[int, ...]:
         """The levels that have parameters of their own: 1 and so on."""
         return tuple(range(1, 1 + max(map(len, self.levels.values()))))
+
+    def smallest_in(self, profile: str) -> int:
+        """Return the smallest accepted side in pixels of an image in a profile."""
+        return max(self.smallest, DETECTION_SIDE) if profile == DETECTION else self.smallest
 
     def parameters(self, profile: str, level: int) -> Any:
         """Return the published parameters of a level. Those of the last level apply to higher ones.
@@ -193,3 +207,14 @@ def table(kind: type, **profiles: Sequence[tuple[Any, ...]]) -> Levels:
         Profile -> one instance of ``kind`` per severity.
     """
     return {profile: tuple(kind(*row) for row in rows) for profile, rows in profiles.items()}
+
+
+def with_detection(levels: Levels, **rules: Any) -> Levels:
+    """Return a parameter table with the profile DETECTION added: the rows of ImageNet-C, with some fields changed.
+
+    Args:
+        levels: The table.
+        **rules: Fields that name the arithmetic of the profile, and their values.
+    """
+    rows = levels["imagenet"]
+    return {**levels, DETECTION: tuple(replace(row, **rules) for row in rows) if rules else rows}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import jpeg
-from corruptions.catalogue import Image, Transform, table
+from corruptions.catalogue import Image, Transform, table, with_detection
 from corruptions.draws import DrawSource
 from corruptions.kernels.colour import color, contrast
 from corruptions.kernels.sampling import elastic
@@ -20,7 +20,7 @@ from corruptions.kernels.smoothing import mirrored
 
 @dataclass(frozen=True)
 class Fraction:
-    """Fraction that is kept, 0..1: of the deviation from the mean (contrast), or of each side (pixelate)."""
+    """Fraction that is kept, 0..1, of the deviation from the mean."""
 
     c: float
 
@@ -48,8 +48,17 @@ class Elastic:
     jitter: float
 
 
+@dataclass(frozen=True)
+class ScaledElastic:
+    """Displacement gain, and its smoothing and range as fractions of the sides. There is no affine map."""
+
+    alpha: float
+    sigma: float = 0.01
+    reach: float = 0.005
+
+
 class ElasticDraws(NamedTuple):
-    """Jitter of three corner points, (3, 2) in pixels, and one displacement field per axis, (H, W) in -1..1."""
+    """Jitter of three corner points, (3, 2) in pixels, and one displacement field per axis, (H, W)."""
 
     jitter: NDArray[np.floating]
     right: NDArray[np.floating]
@@ -79,34 +88,52 @@ ELASTIC_TRANSFORM = table(
     ],
     tiny=[(0, 0, 5.12), (3.2, 19.2, 3.84), (6.4, 5.12, 3.84), (6.4, 1.92, 1.92), (10.24, 1.92, 1.28)],
     cifar=[(0, 0, 2.56), (1.6, 6.4, 2.24), (2.56, 1.92, 1.92), (3.2, 1.28, 1.6), (3.2, 0.96, 0.96)],
-)
+) | table(ScaledElastic, detection=[(12.5,), (16.25,), (21.25,), (25.0,), (30.0,)])
 
 
-def draw_elastic(source: DrawSource, image: Image, parameters: Elastic) -> ElasticDraws:
+def draw_elastic(source: DrawSource, image: Image, parameters: Elastic | ScaledElastic) -> ElasticDraws:
     """Draw the corners' jitter, then the horizontal field, then the vertical field."""
-    reach, shape = parameters.jitter, image.shape[:2]
+    shape = image.shape[:2]
+    if isinstance(parameters, ScaledElastic):
+        reach = parameters.reach * shape[0]  # quirk: of the height, along both axes (imagecorruptions)
+        return ElasticDraws(
+            np.zeros((3, 2)), source.uniform(-reach, reach, shape), source.uniform(-reach, reach, shape)
+        )
+    reach = parameters.jitter
     return ElasticDraws(
         source.uniform(-reach, reach, (3, 2)), source.uniform(-1, 1, shape), source.uniform(-1, 1, shape)
     )
 
 
-def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
+def distort(image: Image, parameters: Elastic | ScaledElastic, draws: ElasticDraws) -> Image:
     """Return the image after a random affine map and smooth random displacements."""
-    inverse = elastic.affine_inverse(image.shape[0], image.shape[1], draws.jitter).astype(np.float32)
+    height, width, _ = image.shape
+    if isinstance(parameters, ScaledElastic):
+        sigmas, warped = (parameters.sigma * height, parameters.sigma * width), elastic.unwarped(image)
+    else:
+        sigmas = (parameters.sigma, parameters.sigma)
+        warped = elastic.warp(image, elastic.affine_inverse(height, width, draws.jitter).astype(np.float32))
     right, down = (
-        mirrored.displacements(field, parameters.sigma, ELASTIC_TRUNCATE, parameters.alpha)
-        for field in (draws.right, draws.down)
+        mirrored.displacements(field, sigmas, ELASTIC_TRUNCATE, parameters.alpha) for field in (draws.right, draws.down)
     )
-    return elastic.displace(*elastic.warp(image, inverse), right, down)
+    return elastic.displace(*warped, right, down)
 
 
-def pixelate(image: Image, parameters: Fraction, draws: None) -> Image:
-    """Return the image shrunk by averaging and enlarged by repetition, as by Pillow's BOX filter."""
-    return resize.pixelate(image, parameters.c)
+@dataclass(frozen=True)
+class Blocks:
+    """Fraction of each side that is kept, 0..1. ``steps``: enlarged by Pillow's NEAREST, not by its BOX."""
+
+    c: float
+    steps: bool = False
+
+
+def pixelate(image: Image, parameters: Blocks, draws: None) -> Image:
+    """Return the image shrunk by averaging, as by Pillow's BOX filter, and enlarged by repetition."""
+    return resize.pixelate(image, parameters.c, parameters.steps)
 
 
 PIXELATE = table(
-    Fraction,
+    Blocks,
     imagenet=[(0.6,), (0.5,), (0.4,), (0.3,), (0.25,)],
     inception=[(0.5,), (0.4,), (0.3,), (0.25,), (0.2,)],
     tiny=[(0.9,), (0.8,), (0.7,), (0.6,), (0.5,)],
@@ -161,7 +188,7 @@ SATURATE = table(
 CORRUPTIONS: tuple[Transform, ...] = (
     Transform("contrast", 1, "digital", CONTRAST, reduce_contrast),
     Transform("elastic_transform", 2, "digital", ELASTIC_TRANSFORM, distort, draw_elastic),
-    Transform("pixelate", 1, "digital", PIXELATE, pixelate),
+    Transform("pixelate", 1, "digital", with_detection(PIXELATE, steps=True), pixelate),
     Transform("jpeg_compression", 1, "digital", JPEG_COMPRESSION, compress),
     Transform("saturate", 1, "digital", SATURATE, saturate, benchmark=False),
 )

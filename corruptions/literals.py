@@ -52,5 +52,8 @@ Severity = Literal[1, 2, 3, 4, 5]
 Difficulty = Literal[1, 2, 3]
 """Difficulties of perturbations."""
 
-Profile = Literal["imagenet", "inception", "tiny", "cifar"]
+Profile = Literal["imagenet", "inception", "tiny", "cifar", "detection"]
 """Published parameter values."""
+
+Channels = Literal["rgb", "bgr"]
+"""Orders in which a corruption reads the channels of an image."""

@@ -14,6 +14,7 @@ from corruptions.draws import DrawSource
 from corruptions.kernels.drawing import blend, distance
 from corruptions.kernels.sampling import zoom
 from corruptions.kernels.smoothing import gaussian as smoothing
+from corruptions.kernels.smoothing import motion
 from corruptions.motion import motion_blur
 
 MIN_FALL, MAX_FALL = -135.0, -45.0
@@ -25,7 +26,10 @@ SNOW_GAIN, SNOW_OFFSET = 1.5, 0.5
 
 @dataclass(frozen=True)
 class Snow:
-    """Mean and deviation of the snow layer, its zoom, threshold and motion blur, and the weight of the input image."""
+    """Mean and deviation of the snow layer, its zoom, threshold and motion blur, and the weight of the input image.
+
+    ``floats``: the whole zoom is blurred in floats, and then cut at the top left.
+    """
 
     loc: float
     scale: float
@@ -35,6 +39,7 @@ class Snow:
     sigma: float
     mix: float
     motion: str = "native"
+    floats: bool = False
 
 
 class SnowDraws(NamedTuple):
@@ -55,9 +60,13 @@ def draw_snow(source: DrawSource, image: Image, parameters: Snow) -> SnowDraws:
 def add_snow(image: Image, parameters: Snow, draws: SnowDraws) -> Image:
     """Return the image, whitened, with blurred snowflakes and the same snowflakes rotated by 180 degrees added."""
     height, width, _ = image.shape
-    layer = zoom.zoom_centre(draws.centre, (height, width), parameters.zoom)
-    flakes = blend.threshold_to_uint8(layer, parameters.threshold)
-    blurred = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
+    layer = zoom.zoom_centre(draws.centre, (height, width), parameters.zoom, parameters.floats)
+    if parameters.floats:
+        flakes = blend.threshold_layer(layer, parameters.threshold)
+        blurred = motion.layer_blur(flakes, (height, width), parameters.radius, parameters.sigma, draws.angle)
+    else:
+        flakes = blend.threshold_to_uint8(layer, parameters.threshold)
+        blurred = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
     return blend.add_snow(image, blurred, parameters.mix, SNOW_GAIN, SNOW_OFFSET)
 
 

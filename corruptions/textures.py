@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels.sampling.opencv_resize import resize_linear, scale_linear
+from corruptions.kernels.sampling.opencv_resize import resize_cubic, resize_linear, scale_linear
 
 PACKAGE = "imagecorruptions"
 """Package that contains the authors' textures as data files. Its code is outdated and is never imported."""
@@ -164,3 +164,32 @@ def covering_part(
     if shape == texture.shape[:2]:
         return texture, row, column
     return resize_linear(texture, shape, (row, column), image), 0, 0
+
+
+ENLARGEMENT = 1.1
+"""Factor by which every texture is enlarged in the profile of detection, also one that covers the image."""
+
+
+def enlarged_shape(texture: tuple[int, int], image: tuple[int, int]) -> tuple[int, int]:
+    """Return the shape (rows, columns) to which a texture is enlarged in the profile of detection.
+
+    Quirk: it is always enlarged, by a tenth more than the image needs (imagecorruptions).
+
+    Args:
+        texture: Shape of the texture (rows, columns).
+        image: Shape of the image (rows, columns).
+    """
+    needed = max(1, *(side / own for own, side in zip(texture, image, strict=True)))
+    rows, columns = (math.ceil(side * (needed * ENLARGEMENT)) for side in texture)
+    return rows, columns
+
+
+def enlarged_part(
+    texture: NDArray[np.uint8], image: tuple[int, int], row: int, column: int
+) -> tuple[NDArray[np.uint8], int, int]:
+    """Return the part of an enlarged texture that covers an image, and its position there, 0, 0.
+
+    Arguments are those of :func:`covering_part`.
+    """
+    shape = enlarged_shape((texture.shape[0], texture.shape[1]), image)
+    return resize_cubic(texture, shape, (row, column), image), 0, 0

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import PROFILE_SIDES, Image, Options
+from corruptions.catalogue import PROFILES, Image, Options
 from corruptions.draws import SEED_BITS, DrawSource, FastDraws, PublishedDraws, UnseededDraws
-from corruptions.registry import find
+from corruptions.registry import find, unknown
 
 
-def to_rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
+def to_rgb(image: NDArray[np.uint8], smallest_side: int, is_reversed: bool = False) -> Image:
     """Return an image as a C-contiguous, writeable uint8 (H, W, 3) array. Grey is repeated to three channels.
 
     Args:
         image: RGB (H, W, 3), or grey (H, W) or (H, W, 1).
         smallest_side: Smallest accepted side in pixels.
+        is_reversed: Whether to reverse the order of channels.
 
     Returns:
         The same array, or a copy if its layout has to change.
@@ -43,8 +45,20 @@ def to_rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
         raise ValueError(f"image must be at least {smallest}, not {image.shape[0]} x {image.shape[1]}")
     if grey:
         image = np.broadcast_to(image.reshape(*image.shape[:2], 1), (*image.shape[:2], 3))
+    if is_reversed:
+        return reversed_channels(image)
     # Copy read-only arrays: numba treats them as a separate type, for which all kernels would be compiled again.
     return image if image.flags.carray else np.require(image, requirements=("C", "W"))
+
+
+def reversed_channels(image: Image) -> Image:
+    """Return a copy of an image with its channels in reverse order."""
+    return np.ascontiguousarray(image[..., ::-1])
+
+
+def check_channels(channels: str) -> bool:
+    """Return whether the order of channels is reversed. Raises ValueError if it is unknown."""
+    return find("order of channels", {"rgb": False, "bgr": True}, channels)
 
 
 def _to_uint8(image: NDArray[Any]) -> str:
@@ -67,9 +81,10 @@ def _to_channels(image: NDArray[Any]) -> str:
     return "; use image[..., :3]" if image.ndim == 3 and image.shape[2] == 4 else ""
 
 
-def check_profile(profile: str) -> str:
-    """Return the profile. Raises ValueError if it is unknown."""
-    find("profile", PROFILE_SIDES, profile)
+def check_profile(profile: str, allowed: Collection[str] = PROFILES) -> str:
+    """Return the profile. Raises ValueError if it is not one of those allowed."""
+    if profile not in allowed:
+        raise ValueError(unknown("profile", profile, allowed=allowed))
     return profile
 
 

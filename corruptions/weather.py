@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import precipitation, textures
-from corruptions.catalogue import Image, Transform, table
+from corruptions.catalogue import DETECTION_SIDE, Image, Transform, table, with_detection
 from corruptions.draws import DrawSource
 from corruptions.kernels.colour import color
 from corruptions.kernels.drawing import blend, fog
@@ -45,12 +45,16 @@ FROST_SCALES: Mapping[str, float] = {"imagenet": 1.0, "inception": 1.0, "tiny": 
 
 @dataclass(frozen=True)
 class Frost:
-    """Weights of image and texture, scale of the texture, and folder of the textures (None: the installed package)."""
+    """Weights of image and texture, scale of the texture, and folder of the textures (None: the installed package).
+
+    ``enlarged``: every texture is enlarged, by cubic interpolation.
+    """
 
     keep: float
     add: float
     scale: float = 1.0
     frost_folder: str | None = None
+    enlarged: bool = False
 
 
 class FrostDraws(NamedTuple):
@@ -65,7 +69,8 @@ def draw_frost(source: DrawSource, image: Image, parameters: Frost) -> FrostDraw
     """Draw a texture and a part of it as large as the image."""
     index = source.integer(0, DRAWN_TEXTURES)
     texture = textures.load(parameters.frost_folder, index, parameters.scale)
-    rows, columns = textures.covering_shape(texture.shape[:2], image.shape[:2])
+    covering = textures.enlarged_shape if parameters.enlarged else textures.covering_shape
+    rows, columns = covering(texture.shape[:2], image.shape[:2])
     row = source.integer(0, rows - image.shape[0])
     return FrostDraws(index, row, source.integer(0, columns - image.shape[1]))
 
@@ -74,7 +79,8 @@ def add_frost(image: Image, parameters: Frost, draws: FrostDraws) -> Image:
     """Return the image blended with a part of a frost texture."""
     texture = textures.load(parameters.frost_folder, draws.texture, parameters.scale)
     height, width, channels = image.shape
-    layer, row, column = textures.covering_part(texture, (height, width), draws.row, draws.column)
+    covering = textures.enlarged_part if parameters.enlarged else textures.covering_part
+    layer, row, column = covering(texture, (height, width), draws.row, draws.column)
     pixels, frost = image.reshape(height, -1), layer.reshape(layer.shape[0], -1)
     keep, add = float(parameters.keep), float(parameters.add)
     return blend.add_frost(pixels, frost, row, column * channels, keep, add).reshape(image.shape)
@@ -170,9 +176,16 @@ BRIGHTNESS = table(
 )
 
 CORRUPTIONS: tuple[Transform, ...] = (
-    Transform("snow", 2, "weather", precipitation.SNOW, precipitation.add_snow, precipitation.draw_snow),
-    Transform("frost", 1, "weather", FROST, add_frost, draw_frost),
-    Transform("fog", 2, "weather", FOG, add_fog, draw_heights),
+    Transform(
+        "snow",
+        2,
+        "weather",
+        with_detection(precipitation.SNOW, floats=True),
+        precipitation.add_snow,
+        precipitation.draw_snow,
+    ),
+    Transform("frost", 1, "weather", with_detection(FROST, enlarged=True), add_frost, draw_frost),
+    Transform("fog", 2, "weather", with_detection(FOG, map_side=DETECTION_SIDE), add_fog, draw_heights),
     Transform("brightness", 1, "weather", BRIGHTNESS, brighten),
     Transform(
         "spatter", 2, "weather", precipitation.SPATTER, precipitation.spatter, precipitation.draw_drops, benchmark=False

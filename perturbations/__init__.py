@@ -160,14 +160,18 @@ def frame_count(name: PerturbationName, profile: Profile = "imagenet") -> int:
     Raises:
         ValueError: If the name or the profile is unknown.
     """
-    return int(get(name).parameters(validation.check_profile(profile), 1).frames)
+    return int(get(name).parameters(validation.check_profile(profile, PROFILE_STEPS), 1).frames)
 
 
 def _views(source: NDArray[np.uint8], profile: str) -> Views:
-    return make_views(validation.to_rgb(source, smallest_side=1), PROFILE_STEPS[validation.check_profile(profile)])
+    return make_views(
+        validation.to_rgb(source, smallest_side=1), PROFILE_STEPS[validation.check_profile(profile, PROFILE_STEPS)]
+    )
 
 
 def _resolve(name: str, profile: str, difficulty: int, options: Options) -> tuple[Transform, Any]:
     row = get(name)
     level = validation.check_level(difficulty, DIFFICULTIES, "difficulty")
-    return row, validation.check_options(options).bind(row.parameters(validation.check_profile(profile), level))
+    return row, validation.check_options(options).bind(
+        row.parameters(validation.check_profile(profile, PROFILE_STEPS), level)
+    )

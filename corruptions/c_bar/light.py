@@ -41,7 +41,7 @@ def refract(image: Image, level: float, draws: Water) -> Image:
     height, width, _ = image.shape
     times = [draws.time * (1 - caustics.SLOWNESS / (k + 1)) for k in range(caustics.STEPS)]
     turns = np.array([cos_sin(time) for time in times], np.float32)
-    rough = mirrored.pad_mirrored(caustics.shadow(height, width, turns, draws.scale), MARGIN)
+    rough = mirrored.pad_mirrored(caustics.shadow(height, width, turns, draws.scale), MARGIN, MARGIN)
     smooth = smoothing.smooth_plane(rough, SIGMA)[MARGIN : MARGIN + height, MARGIN : MARGIN + width]
     darkness = np.pad(smooth, 1, constant_values=OUTSIDE)
     lens, light = scaled(level, LENS * min(height, width)), scaled(level, LIGHT)

@@ -133,7 +133,7 @@ def distort_elastic(image: Image, setting: None, draws: Draws) -> Image:
     corners = array_of(draws, "corners", np.float32, (3, 2))
     fields = (array_of(draws, key, np.float32, (height, width)) for key in ("dx", "dy"))
     warped = warp(image, elastic.affine_inverse(height, width, corners), EDGE)
-    right, down = (mirrored.smooth_field(field, SIGMA, TRUNCATE) for field in fields)
+    right, down = (mirrored.smooth_field(field, (SIGMA, SIGMA), TRUNCATE) for field in fields)
     if max(right.max(), -right.min(), down.max(), -down.min()) < STILL:
         return warped
     return fixed_sampling.sample(warped, *fixed_sampling.displaced_positions(right, down), EDGE)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
-from corruptions.catalogue import PROFILE_SIDES
+from corruptions.catalogue import DETECTION, PROFILES
 from corruptions.preparation import fixed_size
 from pipeline.config import StrictTable, one_of, validated
 from pipeline.errors import UserError
@@ -70,7 +70,8 @@ class TransformsTable(StrictTable):
     """``[transforms]``: a family, names or groups of its transforms, and their levels (severities).
 
     Real severities, such as 1.75, become levels in hundredths. ``shape`` is that of the family's filters; None is the
-    default of the family. Families without filters ignore it.
+    default of the family. Families without filters ignore it. ``channels`` is the order in which corruptions of the
+    profile "detection" read the channels: "rgb" (None), or "bgr".
     """
 
     family: Annotated[str, one_of(FAMILIES)]
@@ -78,6 +79,7 @@ class TransformsTable(StrictTable):
     levels: tuple[int, ...]
     motion: Literal["native", "imagemagick"] = "native"
     shape: str | None = None
+    channels: Literal["rgb", "bgr"] | None = None
 
     @field_validator("levels", mode="before")
     @classmethod
@@ -115,7 +117,7 @@ class Recipe(StrictTable):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     title: str = ""
-    profile: Annotated[str, one_of((*PROFILE_SIDES, ""))]
+    profile: Annotated[str, one_of((*PROFILES, ""))]
     seed: Annotated[int, Field(ge=0, lt=SEED_LIMIT)] = 0
     source: SourceTable
     prepare: PrepareTable
@@ -156,6 +158,10 @@ class Recipe(StrictTable):
         for level in self.transforms.levels:
             if level not in allowed and not self._is_real(level):
                 raise ValueError(f"transforms.levels: {level} is unknown; allowed: {shown_levels(allowed)}")
+        if self.transforms.channels == "bgr" and self.profile != DETECTION:
+            raise ValueError(f"transforms.channels: 'bgr' needs the profile {DETECTION}, not {self.profile}")
+        if self.transforms.motion != "native" and self.profile == DETECTION:
+            raise ValueError(f"transforms.motion: the profile {DETECTION} has only native motion blur")
         self._check_filters()
         if self.is_mirror and (self.prepare.steps or self.family.sequences or self.encoder.name != Own().name):
             raise ValueError(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from corruptions.catalogue import PROFILE_SIDES
+from corruptions.catalogue import PROFILES
 from pipeline.errors import UserError
 from pipeline.transforms.family import Family
 
@@ -75,8 +75,8 @@ def _faults_of_facts(family: Family) -> Iterator[str]:
         yield "title: it must not be empty"
     if family.citation and not _ENTRY.fullmatch(family.citation):
         yield "citation: give one BibTeX entry, or leave it empty"
-    if not family.profiles or not set(family.profiles) <= set(PROFILE_SIDES):
-        yield f"profiles: {family.profiles} must be one or more of {', '.join(PROFILE_SIDES)}"
+    if not family.profiles or not set(family.profiles) <= set(PROFILES):
+        yield f"profiles: {family.profiles} must be one or more of {', '.join(PROFILES)}"
     if not set(family.published) <= set(family.profiles):
         yield f"published: its profiles {tuple(family.published)} must be among {family.profiles}"
     for profile, names in family.published.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from corruptions.catalogue import PROFILES
 from pipeline.transforms.family import Condition, Family, Recognition, Render, Rendering
 
 
@@ -18,5 +19,6 @@ FAMILY = Family(
     names=(CLEAN.transform,),
     version=lambda name: 1,
     render=_keep,
+    profiles=PROFILES,
     recognition=Recognition(("none/<class>/<file>", "<class>/<file>"), bare_level=CLEAN.level),
 )

@@ -67,6 +67,8 @@ class Rendering:
     options: corruptions.Options
     shape: str = ""
     """One of the family's shapes; empty for families without shapes."""
+    channels: str = "rgb"
+    """Order in which corruptions read the channels."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import corruptions
-from corruptions.catalogue import SEVERITIES, Transform
+from corruptions.catalogue import PROFILES, SEVERITIES, Transform
 from pipeline.transforms.family import HUNDREDTHS, Condition, Family, Listing, Recognition, Render, Rendering
 
 CITATION = """\
@@ -34,7 +34,9 @@ def corrupted(condition: Condition, rendering: Rendering) -> Render:
     """Return the function that corrupts a prepared image, for every family of corruptions."""
     name, level = condition
     severity: float = level if level <= SEVERITIES[-1] else level / HUNDREDTHS
-    return corruptions.corruptor(name, severity, profile=rendering.profile, options=rendering.options)
+    return corruptions.corruptor(
+        name, severity, profile=rendering.profile, channels=rendering.channels, options=rendering.options
+    )
 
 
 FAMILY = Family(
@@ -46,6 +48,7 @@ FAMILY = Family(
     groups={group: corruptions.names(group) for group in corruptions.GROUPS},
     levels=SEVERITIES,
     real=corruptions.names("benchmark"),
+    profiles=PROFILES,
     recognition=Recognition(
         ("<corruption>/<severity>/<class>/<file>", "<corruption>_<severity>/<class>/<file>"), other_names=True
     ),

@@ -164,13 +164,13 @@ def test_motion_taps_on_one_pixel_are_merged():
     taken = [tuple(offset) for offset, weight in zip(offsets.tolist(), merged, strict=True) if weight]
     assert len(set(taken)) == len(taken) < 21
     assert merged.sum() == pytest.approx(1, abs=1e-6)
-    assert bound < motion.ROUNDING / 4  # flat images stay certain
+    assert bound < motion.MAGICK[1] / motion.QUANTUM / 4  # flat images stay certain
 
 
 def test_motion_rounds_like_a_16_bit_quantum():
     for level in np.linspace(0, 255, 10001):
         quantum = np.floor(motion.QUANTUM * level + 0.5)
-        assert np.floor(quantum / motion.QUANTUM) == np.floor(level + motion.ROUNDING)
+        assert np.floor(quantum / motion.QUANTUM) == np.floor(level + motion.MAGICK[1] / motion.QUANTUM)
 
 
 def test_motion_blur_rejects_an_unknown_backend():

@@ -13,7 +13,7 @@ import corruptions
 import perturbations
 import robustshards as rs
 from corruptions import c_bar, candidates, literals
-from corruptions.catalogue import PROFILE_SIDES
+from corruptions.catalogue import PROFILES
 from corruptions.low_pass import SHAPES, ShapeName
 from perturbations.catalogue import DIFFICULTIES
 from pipeline.evaluate.predict.classifier import PRECISIONS
@@ -40,7 +40,7 @@ def members(literal: Any) -> list[Any]:
         (literals.Group, (*corruptions.GROUPS, *c_bar.GROUPS, *candidates.GROUPS)),
         (literals.Severity, corruptions.SEVERITIES),
         (literals.Difficulty, DIFFICULTIES),
-        (literals.Profile, PROFILE_SIDES),
+        (literals.Profile, PROFILES),
         (ShapeName, SHAPES),
         (Precision, PRECISIONS),
         (ExecutorName, tuple(Executor)),

@@ -165,7 +165,7 @@ def _prepared(family_name: str, profile: str) -> Any:
     """Return the input that all conditions of a family share. They do not modify it."""
     family = FAMILIES[family_name]
     source = encoded_photograph() if family.from_encoded else photograph()
-    return family.prepare(source, PROFILE_STEPS[profile], "pillow-bilinear")
+    return family.prepare(source, PROFILE_STEPS.get(profile, ()), "pillow-bilinear")
 
 
 def _published_draws() -> Iterator[tuple[str, Compute]]:

@@ -26,6 +26,8 @@ PAGE = ROOT / "docs" / "fidelity.md"
 
 CORRUPTION_SEED = 1000
 """The reference images of severity s were drawn with RandomState(1000 + s)."""
+NATIVE_SEED = 3000
+"""Those of the profile of detection were drawn with RandomState(3000 + s), if no other seed is recorded."""
 SEQUENCE_SEED = 2000
 """The reference frames of each sequence were drawn with RandomState(2000)."""
 
@@ -55,6 +57,22 @@ def corruption_outputs(golden: Arrays, start: str = "", name: str = "") -> Itera
         image = golden[f"{profile}/{index}/input"]
         found = corruptions.corrupt(image, rest[0], severity, profile=profile, rng=rng)
         yield Output(rest[0], key, found, expected)
+
+
+def native_outputs(golden: Arrays, start: str = "detection", name: str = "") -> Iterator[Output]:
+    """Yield the outputs of the profile of detection, of one corruption or of all, at the rows and columns kept."""
+    for key, expected in golden.items():
+        profile, index, *rest = key.split("/")
+        if len(rest) != 2 or not key.startswith(start) or name not in {"", rest[0]}:
+            continue
+        prefix, (corruption, severity) = f"{profile}/{index}", rest
+        image, step = golden[f"{prefix}/input"], int(golden.get(f"{prefix}/step", 1))
+        height, width = golden.get(f"{prefix}/size", image.shape[:2])
+        image = np.pad(image, [(0, height - len(image)), (0, width - len(image[0])), (0, 0)][: image.ndim], "wrap")
+        rng = np.random.RandomState(int(golden.get(f"{prefix}/seed0", NATIVE_SEED)) + int(severity))
+        found = corruptions.corrupt(image, corruption, int(severity), profile=profile, rng=rng)
+        rows, columns = (sorted({*range(0, side, step), side - 1}) for side in (height, width))
+        yield Output(corruption, key, found[np.ix_(rows, columns)], expected)
 
 
 def frames(golden: Arrays, start: str = "", name: str = "") -> Iterator[Output]:
@@ -95,6 +113,7 @@ def candidate_outputs(golden: Arrays) -> Iterator[Output]:
 
 FAMILIES: Mapping[str, tuple[str, Callable[[Arrays], Iterable[Output]]]] = {
     "ImageNet-C": ("imagenet_c", corruption_outputs),
+    "Detection": ("native", native_outputs),
     "ImageNet-C-bar": ("cbar", corruption_outputs),
     "ImageNet-P": ("imagenet_p", frames),
     "ImageNet-S": ("imagenet_s", pair_outputs),
@@ -107,6 +126,11 @@ FUNCTIONS = "Computed in float32, with polynomials in place of the functions of 
 REASONS: Mapping[str, Mapping[str, str]] = {
     "ImageNet-C": {
         "defocus_blur": "Computed in float32. Published sums depend on the CPU: OpenCV takes a Fourier transform.",
+    },
+    "Detection": {
+        "defocus_blur": "Computed in float32. Published sums depend on the CPU: OpenCV takes a Fourier transform.",
+        "motion_blur": "Weights of the published sum depend on the CPU: NumPy's exponential differs in the last bit.",
+        "spatter": "TODO",
     },
     "ImageNet-C-bar": {
         "caustic_refraction": FUNCTIONS,

@@ -50,6 +50,18 @@ def threshold_to_uint8(layer, threshold):
     return out
 
 
+@kernel
+def threshold_layer(layer, threshold):
+    """Return a float layer (H, W) with values below the threshold set to 0, clipped to 0..1."""
+    out = np.empty_like(layer)
+    for y in range(layer.shape[0]):
+        source, target = layer[y], out[y]
+        for x in range(source.size):
+            value = source[x] if source[x] >= threshold else source.dtype.type(0)
+            target[x] = min(max(value, source.dtype.type(0)), source.dtype.type(1))
+    return out
+
+
 @inlined
 def repeat_channels(values, row):
     """Write each value three times to ``row`` (3 W,). Three assignments compile to vector stores, a loop does not."""

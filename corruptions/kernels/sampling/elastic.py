@@ -11,7 +11,7 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, positions
-from corruptions.kernels.planes import gather, interleave, pack, to_unit
+from corruptions.kernels.planes import deinterleave, gather, interleave, pack, to_unit
 from corruptions.kernels.smoothing.waves import mirror_index
 from corruptions.kernels.vectors import fma
 
@@ -274,6 +274,26 @@ def warp(image, inverse):
         row = halves[2 * y * width : 2 * (y + 1) * width]
         reds, greens, blues = planes[0, y], planes[1, y], planes[2, y]
         sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, reds, greens, blues, row)
+    return planes, out
+
+
+@kernel
+def unwarped(image):
+    """Return uint8 (H, W, 3) as :func:`warp` does, without a map: float32 (3, H, W), and (H * W,) fine pixels."""
+    height, width, _ = image.shape
+    out, planes = np.empty(height * width, np.uint64), np.empty((3, height, width), np.float32)
+    halves, levels = out.view(np.uint32), np.empty((3, width), np.uint8)
+    for y in range(height):
+        reds, greens, blues = levels[0], levels[1], levels[2]
+        deinterleave(image[y].reshape(-1), reds, greens, blues)
+        for c in range(3):
+            source, plane = levels[c], planes[c, y]
+            for x in range(width):
+                plane[x] = to_unit(source[x], np.float32)
+        row = halves[2 * y * width : 2 * (y + 1) * width]
+        for x in range(width):
+            red, green = to_fixed(to_unit(reds[x], np.float32)), to_fixed(to_unit(greens[x], np.float32))
+            row[2 * x], row[2 * x + 1] = pack_fine(red, green, to_fixed(to_unit(blues[x], np.float32)))
     return planes, out
 
 

@@ -130,9 +130,25 @@ def repeat(image, rows, columns):
     return out.reshape(rows.size, width, 3)
 
 
-def pixelate(image: NDArray[np.uint8], fraction: float) -> NDArray[np.uint8]:
-    """Return uint8 (H, W, 3) with both sides shrunk to ``fraction`` of their length and enlarged by repetition."""
+@lru_cache(maxsize=256)
+def nearest(size: int, target: int) -> NDArray[np.int32]:
+    """Return the input of each of ``target`` outputs of Pillow's NEAREST.
+
+    Quirk: Pillow adds up the step, so that rounding may move whole rows or columns to the next input.
+    """
+    step = size / target
+    positions = np.array([step * HALF_WIDTH, *[step] * (target - 1)])
+    return np.cumsum(positions).astype(np.int32)
+
+
+def pixelate(image: NDArray[np.uint8], fraction: float, steps: bool = False) -> NDArray[np.uint8]:
+    """Return uint8 (H, W, 3) with both sides shrunk to ``fraction`` of their length and enlarged by repetition.
+
+    It is enlarged by Pillow's BOX, or by :func:`nearest` if ``steps`` is set.
+    """
     height, width = image.shape[:2]
     low_height, low_width = int(height * fraction), int(width * fraction)
     small = shrink_rows(shrink_columns(image, *boxes(width, low_width)), *boxes(height, low_height))
+    if steps:
+        return repeat(small, nearest(low_height, height), nearest(low_width, width))
     return repeat(small, boxes(low_height, height)[0], boxes(low_width, width)[0])

@@ -40,7 +40,7 @@ class Grid(NamedTuple):
     lower: NDArray[np.int32]
     """Index of the lower neighbour."""
     weight: NDArray[np.float64]
-    """Weight of the upper neighbour, 0..1."""
+    """Weight of the upper neighbour, 0..1. More than 1: the position is beyond the last pixel, the sample is black."""
 
 
 def crop_side(side: int, factor: float) -> tuple[int, int]:
@@ -56,32 +56,35 @@ def centre_crop(shape: tuple[int, int], factor: float) -> tuple[slice, slice]:
 
 
 @lru_cache(maxsize=1024)
-def zoom_grid(side: int, factor: float) -> Grid:
+def zoom_grid(side: int, factor: float, whole: bool = False) -> Grid:
     """Return the grid for ``side`` outputs of the centre zoomed by ``factor``. Indices begin at the crop.
 
     scipy.ndimage.zoom (order 1) places the first and last samples on the first and last pixels of the crop. A result
-    larger than ``side`` is cropped centrally.
+    larger than ``side`` is cropped centrally; ``whole`` keeps all of it, and black samples.
     """
     _, length = crop_side(side, factor)
     zoomed = round(length * factor)
     trim = (zoomed - side) // 2
     step = (length - 1) / (zoomed - 1) if zoomed > 1 else 1.0
-    position = np.arange(trim, trim + side) * step
+    position = (np.arange(zoomed) if whole else np.arange(trim, trim + side)) * step
     lower = np.minimum(position.astype(np.int32), max(length - 2, 0))
-    # Rounding may place the last sample beyond the last pixel, where scipy returns 0. No published side is affected.
-    grid = Grid(lower, np.minimum(position - lower, 1.0))
+    # Rounding may place the last sample beyond the last pixel, where scipy returns 0. None of ImageNet-C is affected.
+    grid = Grid(lower, position - lower if whole else np.minimum(position - lower, 1.0))
     for array in grid:
         array.flags.writeable = False
     return grid
 
 
 @lru_cache(maxsize=128)
-def stacked_grids(side: int, factors: tuple[float, ...]) -> Grid:
-    """Return the grids of several factors along one axis of an image. Indices begin at its edge."""
-    grids = [zoom_grid(side, factor) for factor in factors]
+def stacked_grids(side: int, factors: tuple[float, ...], black_ends: bool) -> Grid:
+    """Return the grids of several factors along one axis of an image. Indices begin at its edge.
+
+    With ``black_ends``, zooms are cut after ``side`` samples. Those of zoom blur have at most one more.
+    """
+    grids = [zoom_grid(side, factor, black_ends) for factor in factors]
     starts = [crop_side(side, factor)[0] for factor in factors]
-    index = np.stack([grid.lower + start for grid, start in zip(grids, starts, strict=True)]).astype(np.int32)
-    return Grid(index, np.stack([grid.weight for grid in grids]))
+    index = np.stack([grid.lower[:side] + start for grid, start in zip(grids, starts, strict=True)]).astype(np.int32)
+    return Grid(index, np.stack([grid.weight[:side] for grid in grids]))
 
 
 class ZoomTables(NamedTuple):
@@ -102,7 +105,7 @@ class ZoomTables(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> tuple[Grid, Grid, ZoomTables]:
+def zoom_tables(height: int, width: int, factors: tuple[float, ...], black_ends: bool) -> tuple[Grid, Grid, ZoomTables]:
     """Return the grids of all factors down and across an image, and the tables for its mean.
 
     The bound for n factors: let u = UNIT_ROUNDOFF and all levels at most 255. Here, a value of a row has an error of
@@ -111,7 +114,7 @@ def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> tuple[Gr
     its levels are rounded once each, and a partial sum of k values loses u k: 255 u (5 + n / 2). A hundredth is added
     for terms of u^2, and 2^-16 for the rounding of a level.
     """
-    down, across = stacked_grids(height, factors), stacked_grids(width, factors)
+    down, across = (stacked_grids(side, factors, black_ends) for side in (height, width))
     real = [index for index, factor in enumerate(factors) if factor != 1.0]
     one, count = 1.0 / (len(factors) + 1), len(factors)
     cut = [split_blocks(columns) for columns in across.lower[real]]
@@ -163,10 +166,13 @@ def zoom_layer(crop, rows, row_weights, columns, column_weights):
     return out
 
 
-def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> NDArray[Any]:
-    """Return a float layer's :func:`centre_crop` zoomed by ``factor`` to ``shape`` (H, W)."""
-    (rows, row_weights), (columns, column_weights) = (zoom_grid(side, factor) for side in shape)
-    return zoom_layer(np.ascontiguousarray(crop), rows, row_weights, columns, column_weights)
+def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float, whole: bool = False) -> NDArray[Any]:
+    """Return a float layer's :func:`centre_crop` zoomed by ``factor`` to ``shape`` (H, W), or the whole zoom."""
+    (rows, row_weights), (columns, column_weights) = (zoom_grid(side, factor, whole) for side in shape)
+    layer: NDArray[Any] = zoom_layer(np.ascontiguousarray(crop), rows, row_weights, columns, column_weights)
+    layer[row_weights > 1] = 0
+    layer[:, column_weights > 1] = 0
+    return layer
 
 
 @inlined
@@ -219,6 +225,8 @@ def published_level(image, y, place, down, across):
     """
     total, x, channel = np.float32(0), place // CHANNELS, place % CHANNELS
     for f in range(down.lower.shape[0]):
+        if max(down.weight[f, y], across.weight[f, x]) > 1.0:
+            continue
         row, left = down.lower[f, y], CHANNELS * across.lower[f, x] + channel
         a, b = image[row, left], image[row, left + CHANNELS]
         c, d = image[row + 1, left], image[row + 1, left + CHANNELS]
@@ -298,16 +306,32 @@ def average_zooms(image, down, across, rows, shares, blocks, weights, own, error
     return out
 
 
-def zoom_blur(image: NDArray[np.uint8], factors: tuple[float, ...]) -> NDArray[np.uint8]:
+@kernel
+def publish_ends(image, down, across, out):
+    """Replace the last row, the last column or both, where a zoom is black there, by the published values."""
+    height, width = image.shape
+    for i in range(width if down.weight[:, -1].max() > 1.0 else 0):
+        out[height - 1, i] = published_level(image, height - 1, i, down, across)
+    for y in range(height if across.weight[:, -1].max() > 1.0 else 0):
+        for i in range(width - CHANNELS, width):
+            out[y, i] = published_level(image, y, i, down, across)
+
+
+def zoom_blur(image: NDArray[np.uint8], factors: tuple[float, ...], black_ends: bool = False) -> NDArray[np.uint8]:
     """Return the mean of an image and its centre zoomed by each factor.
 
     Args:
         image: uint8 (H, W, 3).
         factors: Zoom factors, at least 1.
+        black_ends: Whether samples that rounding places beyond the last pixel are black, as by scipy.
 
     Returns:
         A new uint8 array (H, W, 3).
     """
     height, width, _ = image.shape
-    down, across, tables = zoom_tables(height, width, factors)
-    return average_zooms(image.reshape(height, -1), down, across, *tables).reshape(image.shape)
+    down, across, tables = zoom_tables(height, width, factors, black_ends)
+    pixels = image.reshape(height, -1)
+    out: NDArray[np.uint8] = average_zooms(pixels, down, across, *tables)
+    if black_ends:
+        publish_ends(pixels, down, across, out)
+    return out.reshape(image.shape)

@@ -19,17 +19,20 @@ BAND = 8
 
 
 @kernel
-def pad_mirrored(field, margin):
-    """Return float32 (H, W) with ``margin`` mirrored rows and columns on every side. Rows begin at cache lines."""
+def pad_mirrored(field, above, margin):
+    """Return float32 (H, W) with mirrored rows ``above`` and below, and ``margin`` columns at both sides.
+
+    Rows begin at cache lines.
+    """
     height, width = field.shape
     line = LINE // field.itemsize
     pitch = -(-(width + 2 * margin) // line) * line
-    out = scratch((height + 2 * margin) * pitch, field.dtype).reshape(height + 2 * margin, pitch)
+    out = scratch((height + 2 * above) * pitch, field.dtype).reshape(height + 2 * above, pitch)
     mirrored = np.empty(pitch, np.uint64)
     for x in range(pitch):
         mirrored[x] = mirror_index(x - margin, width)
     for y in range(out.shape[0]):
-        row, source = out[y], field[mirror_index(y - margin, height)]
+        row, source = out[y], field[mirror_index(y - above, height)]
         copy(source, row[margin : margin + width])
         for x in range(margin):
             row[x] = source[mirrored[x]]
@@ -62,11 +65,11 @@ def correlate(total, source, half, step):
 
 
 @kernel
-def smooth_mirrored(field, half):
-    """Return float32 (H, W) correlated with a symmetric filter along both axes. ``half`` is one side of it."""
+def smooth_mirrored(field, down, across):
+    """Return float32 (H, W) correlated with symmetric filters along columns and rows, of which one side is given."""
     height, width = field.shape
-    margin = half.size - 1
-    wide = pad_mirrored(field, margin)
+    above, margin = down.size - 1, across.size - 1
+    wide = pad_mirrored(field, above, margin)
     pitch = wide.shape[1]
     flat = wide.reshape(-1)
     out = np.empty_like(field)
@@ -74,37 +77,37 @@ def smooth_mirrored(field, half):
     for start in range(0, height, BAND):
         count = min(BAND, height - start)
         size = count * pitch
-        correlate(columns[:size], flat[start * pitch :], half, pitch)
+        correlate(columns[:size], flat[start * pitch :], down, pitch)
         # The rows of the band are contiguous. Sums that mix two rows are in the margins, which are not copied.
-        correlate(rows[: size - 2 * margin], columns, half, 1)
+        correlate(rows[: size - 2 * margin], columns, across, 1)
         for y in range(count):
             copy(rows[y * pitch : y * pitch + width], out[start + y])
     return out
 
 
-def smooth_field(field: NDArray[Any], sigma: float, truncate: float) -> NDArray[np.float32]:
+def smooth_field(field: NDArray[Any], sigmas: tuple[float, float], truncate: float) -> NDArray[np.float32]:
     """Return a layer smoothed by a Gaussian, with mirrored edges.
 
     Args:
         field: Layer (H, W).
-        sigma: Sigma in pixels.
+        sigmas: Sigma in pixels along columns and along rows.
         truncate: Radius of the filter in sigmas.
 
     Returns:
         float32 (H, W).
     """
     field = field.astype(np.float32, copy=False)
-    half = half_gaussian(sigma, truncate)
-    if half.size - 1 <= LONG_RADIUS:
-        smoothed: NDArray[np.float32] = smooth_mirrored(field, half.astype(np.float32))
+    down, across = (half_gaussian(sigma, truncate).astype(np.float32) for sigma in sigmas)
+    if max(down.size, across.size) - 1 <= LONG_RADIUS:
+        smoothed: NDArray[np.float32] = smooth_mirrored(field, down, across)
         return smoothed
-    return smooth_long(field, sigma, truncate)
+    return smooth_long(field, sigmas, truncate)
 
 
-def smooth_exact(field: NDArray[np.float64], half: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return float64 (H, W) correlated with a symmetric filter along both axes. ``half`` is one side of it."""
-    margin = half.size - 1
-    for _ in range(2):
+def smooth_exact(field: NDArray[np.float64], *halves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return float64 (H, W) correlated with symmetric filters along columns and rows, of which one side is given."""
+    for half in halves:
+        margin = half.size - 1
         side, step = field.shape
         rows = [mirror_index(y, side) for y in range(-margin, side + margin)]
         total = np.empty_like(field)
@@ -113,11 +116,13 @@ def smooth_exact(field: NDArray[np.float64], half: NDArray[np.float64]) -> NDArr
     return field
 
 
-def displacements(field: NDArray[Any], sigma: float, truncate: float, gain: float) -> NDArray[np.float32]:
+def displacements(
+    field: NDArray[Any], sigmas: tuple[float, float], truncate: float, gain: float
+) -> NDArray[np.float32]:
     """Return a layer (H, W) smoothed by a Gaussian with mirrored edges, times ``gain``, float32.
 
     Numbers in float64 are smoothed in float64, as published, and numbers in float32 faster.
     """
     if field.dtype == np.float64:
-        return (smooth_exact(field, half_gaussian(sigma, truncate)) * gain).astype(np.float32)
-    return smooth_field(field, sigma, truncate) * np.float32(gain)
+        return (smooth_exact(field, *(half_gaussian(sigma, truncate) for sigma in sigmas)) * gain).astype(np.float32)
+    return smooth_field(field, sigmas, truncate) * np.float32(gain)

@@ -3,6 +3,8 @@
 A value is the sum s of the levels at the taps times their weights, in 0..255. ImageMagick Q16 without HDRI adds up
 257 s in float64, tap by tap, rounds it to 16 bits and truncates that to 8: floor(floor(257 s + 0.5) / 257) =
 floor(s + 0.5 / 257).
+
+The profile of detection has the same taps without ImageMagick: the sum itself is truncated (:func:`float_blur`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +20,13 @@ from numpy.typing import NDArray
 from corruptions.elementary import cos_sin, exp, hypot
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.planes import equal_pixels
 
 QUANTUM = 257
 """One 8-bit level in ImageMagick's 16-bit quanta."""
 
-ROUNDING = 0.5 / QUANTUM
-"""Amount added to a level before truncation."""
+MAGICK, FLOATS = (QUANTUM, 0.5), (1, 0.0)
+"""Units per level in which a sum is computed, and what is added to it before truncation: by ImageMagick, as floats."""
 
 SQRT_2PI = 2.5066282746310002
 """ImageMagick's divisor of a Gaussian. It cancels out except for rounding."""
@@ -32,6 +36,9 @@ MIN_WEIGHT = 2.0**-24
 
 BLOCK = 4
 """Taps added in one pass over the sums."""
+
+EXACT_BLOCK = 48
+"""Values that are examined together, whole pixels of three channels."""
 
 
 @lru_cache(maxsize=256)
@@ -74,8 +81,8 @@ def fast_taps(offsets, weights):
 
     The bound: all partial sums are at most 255. With u = 2**-24, a weight, its product and the two sums inside of a
     block have a relative error of u each, together at most 4 u 255. Each of the M / BLOCK additions to the total, the
-    first of which adds to ROUNDING, is off by half the distance of floats below 256, 2**-17, and so are two sums with
-    the bound itself. Weights that are left out change a value by at most 255 times their sum.
+    first of which adds to the rounding, is off by half the distance of floats below 256, 2**-17, and so are two sums
+    with the bound itself. Weights that are left out change a value by at most 255 times their sum.
     """
     fast, sums = np.zeros((weights.size + BLOCK, 2), np.int64), np.zeros(weights.size + BLOCK)
     count, left_out = 0, 0.0
@@ -124,21 +131,51 @@ def add_taps(total, a, b, c, d, weights):
 
 
 @kernel
-def published_value(pixels, y, i, channels, offsets, weights):
-    """Return value ``i`` of row ``y`` in ImageMagick's order of sums."""
+def published_value(pixels, y, i, channels, offsets, weights, rule):
+    """Return value ``i`` of row ``y`` in the published order of sums. ``rule`` is MAGICK or FLOATS."""
+    unit, rounding = rule
     bottom, right, column, channel = pixels.shape[0] - 1, pixels.shape[1] // channels - 1, i // channels, i % channels
     total = 0.0
     for k in range(weights.size):
         row = pixels[min(max(y + offsets[k, 1], 0), bottom)]
-        total += weights[k] * (QUANTUM * row[min(max(column + offsets[k, 0], 0), right) * channels + channel])
-    return np.uint8(np.int64(total + 0.5) // QUANTUM)
+        total += weights[k] * (unit * row[min(max(column + offsets[k, 0], 0), right) * channels + channel])
+    return np.uint8(np.int64(total + rounding) // unit)
 
 
 @kernel
-def sum_taps(pixels, channels, offsets, weights):
+def publish_values(pixels, y, channels, offsets, weights, rule, flat, found, row):
+    """Replace the values at the positions ``found`` of row ``y`` by the published ones.
+
+    As floats, the sums of equal levels are whole but for their rounding, so that all of a flat area are undecided. They
+    are looked up in ``flat``, which has the value of each level.
+    """
+    bottom, right = pixels.shape[0] - 1, pixels.shape[1] // channels - 1
+    k = 0
+    while k < found.size:
+        first = found[k] // EXACT_BLOCK * EXACT_BLOCK
+        stop = k
+        while stop < found.size and found[stop] < first + EXACT_BLOCK:
+            stop += 1
+        is_flat = False
+        if channels == 3 and stop - k > EXACT_BLOCK // 2:
+            begin, end = first // 3, (found[stop - 1]) // 3
+            top, low = min(max(y + offsets[:, 1].min(), 0), bottom), min(max(y + offsets[:, 1].max(), 0), bottom)
+            left = min(max(begin + offsets[:, 0].min(), 0), right)
+            far = min(max(end + offsets[:, 0].max(), 0), right)
+            is_flat = equal_pixels(pixels, top, low + 1, 3 * left, 3 * (far + 1))
+        for i in found[k:stop]:
+            if is_flat:
+                row[i] = flat[pixels[y, i]]
+            else:
+                row[i] = published_value(pixels, y, i, channels, offsets, weights, rule)
+        k = stop
+
+
+@kernel
+def sum_taps(pixels, channels, offsets, weights, rule):
     """Return the blurred image, uint8 (H, W * channels). ``offsets`` and ``weights`` are those of all taps.
 
-    Only the rows that the taps of one row read are kept as floats.
+    ``rule`` is MAGICK or FLOATS. Only the rows that the taps of one row read are kept as floats.
     """
     fast, fast_weights, error = fast_taps(offsets, weights)
     height, width = pixels.shape
@@ -148,20 +185,55 @@ def sum_taps(pixels, channels, offsets, weights):
     out, total = np.empty((height, width), np.uint8), scratch(width, np.float32)
     marks, found = marks_for(width)
     last, start, ready = height - 1, left * channels, 0
-    bound = np.float32(error)
+    bound, rounding = np.float32(error), np.float32(rule[1] / rule[0])
+    flat = np.empty(256, np.uint8)
+    for level in range(flat.size):
+        total_of_level = 0.0
+        for k in range(weights.size):
+            total_of_level += weights[k] * (rule[0] * level)
+        flat[level] = np.uint8(np.int64(total_of_level + rule[1]) // rule[0])
     for y in range(height):
         while ready <= min(y + below, last):
             pad_row(pixels[ready], channels, left, rows[ready % rows.shape[0]])
             ready += 1
-        total[:] = ROUNDING
+        total[:] = rounding
         for k in range(0, fast_weights.size, BLOCK):
             a = tap_row(rows, y, last, start, fast[k], channels, width)
             b = tap_row(rows, y, last, start, fast[k + 1], channels, width)
             c = tap_row(rows, y, last, start, fast[k + 2], channels, width)
             d = tap_row(rows, y, last, start, fast[k + 3], channels, width)
             add_taps(total, a, b, c, d, fast_weights[k : k + BLOCK])
-        for k in range(truncate_marked(total, -bound, bound, out[y], marks, found)):
-            out[y, found[k]] = published_value(pixels, y, found[k], channels, offsets, weights)
+        count = truncate_marked(total, -bound, bound, out[y], marks, found)
+        publish_values(pixels, y, channels, offsets, weights, rule, flat, found[:count], out[y])
+    return out
+
+
+@kernel
+def sum_layer(layer, size, offsets, weights):
+    """Return the top left part, ``size`` (H, W), of a blurred layer in 0..1, rounded half to even to uint8.
+
+    The layer is float32 or float64, with weights of the same type. Their number is a multiple of BLOCK.
+    """
+    height, width = size
+    left, right = max(0, -offsets[:, 0].min()), max(0, offsets[:, 0].max() + width - layer.shape[1])
+    below, last = offsets[:, 1].max(), layer.shape[0] - 1
+    rows = np.empty((below - offsets[:, 1].min() + 1, layer.shape[1] + left + right), layer.dtype)
+    out, total = np.empty((height, width), np.uint8), scratch(width, layer.dtype)
+    ready = max(0, offsets[:, 1].min())
+    for y in range(height):
+        while ready <= min(y + below, last):
+            pad_row(layer[ready], 1, left, rows[ready % rows.shape[0]])
+            ready += 1
+        total[:] = 0
+        for k in range(0, weights.size, BLOCK):
+            a = tap_row(rows, y, last, left, offsets[k], 1, width)
+            b = tap_row(rows, y, last, left, offsets[k + 1], 1, width)
+            c = tap_row(rows, y, last, left, offsets[k + 2], 1, width)
+            d = tap_row(rows, y, last, left, offsets[k + 3], 1, width)
+            add_taps(total, a, b, c, d, weights[k : k + BLOCK])
+        row = out[y]
+        for x in range(width):
+            row[x] = np.uint8(np.int32(np.rint(min(total[x], total.dtype.type(1)) * total.dtype.type(255))))
     return out
 
 
@@ -180,4 +252,47 @@ def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: floa
     weights = one_sided_weights(radius, sigma)
     offsets = tap_offsets(weights.size, *line_step(weights.size, angle))
     pixels = np.ascontiguousarray(image).reshape(image.shape[0], -1)
-    return sum_taps(pixels, math.prod(image.shape[2:]), offsets, weights).reshape(image.shape)
+    return sum_taps(pixels, math.prod(image.shape[2:]), offsets, weights, MAGICK).reshape(image.shape)
+
+
+@lru_cache(maxsize=256)
+def float_weights(radius: int, sigma: float) -> NDArray[np.float64]:
+    """Return the weights of the 2 * radius + 1 taps in the order of imagecorruptions."""
+    weights = np.array([exp(-(i * i) / (2.0 * sigma * sigma)) / (SQRT_2PI * sigma) for i in range(2 * radius + 1)])
+    normalized: NDArray[np.float64] = weights / weights.sum()
+    return normalized
+
+
+def float_taps(
+    shape: tuple[int, ...], radius: int, sigma: float, angle: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return offsets (T, 2) and weights (T,) of the taps of an image (H, W, ...) in the profile of detection.
+
+    Quirk: the taps end at the first one that is as far as the image is high or wide, and the others are not normalised
+    again, so that narrow images become darker (imagecorruptions).
+    """
+    weights = float_weights(radius, sigma)
+    offsets = tap_offsets(weights.size, *line_step(weights.size, angle))
+    outside = np.flatnonzero((np.abs(offsets) >= (shape[1], shape[0])).any(axis=1))
+    count = outside[0] if outside.size else weights.size
+    return offsets[:count], weights[:count]
+
+
+def float_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: float) -> NDArray[np.uint8]:
+    """Return an image blurred along a line, uint8 (H, W, 3), with sums in floats. Arguments as :func:`motion_blur`."""
+    taps = float_taps(image.shape, radius, sigma, angle)
+    return sum_taps(image.reshape(image.shape[0], -1), image.shape[2], *taps, FLOATS).reshape(image.shape)
+
+
+def layer_blur(
+    layer: NDArray[Any], size: tuple[int, int], radius: int, sigma: float, angle: float
+) -> NDArray[np.uint8]:
+    """Return the top left part, ``size`` (H, W), of a float layer in 0..1 blurred along a line, uint8.
+
+    Numbers in float32 are summed faster: taps on the same pixel are merged, and negligible ones are left out.
+    """
+    offsets, weights = float_taps(layer.shape, radius, sigma, angle)
+    if layer.dtype == np.float32:
+        return sum_layer(layer, size, *fast_taps(offsets, weights)[:2])
+    missing = -len(weights) % BLOCK
+    return sum_layer(layer, size, np.pad(offsets, ((0, missing), (0, 0))), np.pad(weights, (0, missing)))

@@ -30,7 +30,7 @@ class ListSettings(Printing):
 @command()
 def list_all(settings: ListSettings) -> None:
     """List the recipes, tasks, transforms, levels and profiles."""
-    from corruptions.catalogue import PROFILE_SIDES
+    from corruptions.catalogue import PROFILE_SIDES, PROFILES
     from pipeline.recipes import library as recipes
     from pipeline.recipes.levels import shown_levels
     from pipeline.tasks import library as task_library
@@ -45,7 +45,7 @@ def list_all(settings: ListSettings) -> None:
             "recipes": titles,
             "tasks": {name: {"title": task.title, "role": task.role} for name, task in tasks.items()},
             "families": {name: _facts(family) for name, family in FAMILIES.items()},
-            "profiles": dict(PROFILE_SIDES),
+            "profiles": {name: PROFILE_SIDES.get(name) for name in PROFILES},
         }
         print_json(**{
             table: {name: fact for name, fact in rows.items() if _contains((name, fact), settings.word)}
@@ -64,7 +64,11 @@ def list_all(settings: ListSettings) -> None:
         (("task", "role", "images"), [(name, task.role, task.title) for name, task in tasks.items()], ""),
         (("family", "description", "transforms", "groups", "levels"), families, ""),
         *((listing.columns, listing.rows, listing.note) for listing in listings.values()),
-        (("profile", "image size"), [(name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()], ""),
+        (
+            ("profile", "image size"),
+            [(name, f"{n} x {n}" if (n := PROFILE_SIDES.get(name)) else "any") for name in PROFILES],
+            "",
+        ),
     ]
     found = [
         (columns, rows, note)
