@@ -66,7 +66,7 @@ def order_sheet(photograph: np.ndarray) -> Image.Image:
     tiles = []
     for channels in ("rgb", "bgr"):
         for name, severity in (("frost", 3), ("spatter", 2), ("spatter", 4)):
-            picture = corruptions.corrupt(photograph, name, severity, profile="detection", channels=channels, seed=3)  # type: ignore[arg-type]
+            picture = corruptions.corrupt(photograph, name, severity, profile="detection", channels=channels, seed=3)
             tiles.append(labelled(picture, f"{name} {severity}, {channels}"))
     return grid(tiles, columns=3)
 

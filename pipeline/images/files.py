@@ -197,7 +197,7 @@ def _png(pixels: Image, tags: Tags) -> bytes:
         raise RuntimeError(f"PNG encoding of a {pixels.shape} image failed")
     file, chunks = data.tobytes(), b""
     if tags.profile:
-        chunks += _chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(tags.profile))
+        chunks += _chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(tags.profile, 0))  # the same for every zlib
     if tags.orientation != 1:
         chunks += _chunk(b"eXIf", _exif(tags.orientation).removeprefix(b"Exif\0\0"))
     return file[:PNG_HEADER] + chunks + file[PNG_HEADER:] if chunks else file

@@ -281,13 +281,13 @@ def test_a_mirror_in_a_bucket_has_the_same_bytes(
     nasty: Path, mirror: Path, tmp_path: Path, bucket: Any, workers_here: None
 ) -> None:
     source = upload(bucket, nasty, "images")
-    result = mirrored(source, f"{bucket.url}/out")  # type: ignore[arg-type]
+    result = mirrored(source, f"{bucket.url}/out")
     assert (result.complete, result.failed) == (True, 4 * len(FAILED))
     bucket.files().get(f"{bucket.bucket}/out/", f"{tmp_path}/out/", recursive=True)
     assert files_of(tmp_path / "out") == files_of(mirror)
     assert not verify(f"{bucket.url}/out").faults
     bucket.files().rm_file(f"{bucket.bucket}/out/contrast/1/a.png")
-    assert mirrored(source, f"{bucket.url}/out").done.shards == 1  # type: ignore[arg-type]
+    assert mirrored(source, f"{bucket.url}/out").done.shards == 1
 
 
 @pytest.mark.large
