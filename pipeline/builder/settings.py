@@ -145,8 +145,8 @@ class RecipeSettings(SelectionSettings):
         resize: Resize operator. Default: the recipe's. One of: pillow-nearest, pillow-box, pillow-bilinear,
             pillow-hamming, pillow-bicubic, pillow-lanczos, opencv-nearest, opencv-bilinear, opencv-area,
             opencv-bicubic, opencv-lanczos.
-        encoder: Format of the output images. Default: the recipe's. One of: jpeg, png, npy, own (that of each source
-            file), mp4 (only for sequences).
+        encoder: Format of the output images; own is that of each source file. Default: the recipe's. One of: jpeg, png,
+            npy, own, mp4 (only for sequences).
         shard_size: Maximum images per shard, 1 to 10,000. Default: the recipe's.
     """
 
