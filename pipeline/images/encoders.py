@@ -239,9 +239,9 @@ def npy_header(shape: tuple[int, ...], description: str = "|u1") -> bytes:
     return buffer.getvalue()
 
 
-AnyEncoder = Annotated[Jpeg | Png | Npy | Mp4 | Own, Field(discriminator="name")]
+AnyEncoder = Annotated[Jpeg | Png | Npy | Own | Mp4, Field(discriminator="name")]
 
-EncoderName = Literal["jpeg", "png", "npy", "mp4", "own"]
+EncoderName = Literal["jpeg", "png", "npy", "own", "mp4"]
 """Names of encoders that type checkers accept."""
 
 ENCODERS: Mapping[str, type[Encoder]] = {
