@@ -58,7 +58,7 @@ def measure(
     data, rendered, cache = (str(scratch / name) for name in ("stored", "rendered", "prepared"))
     source = repeated(photographs, scratch / "rendered-source", IMAGES)
     images = run_build(BuildRequest(recipe, str(source), data, workers=1), Stopwatch()).plan.samples
-    run_render(RenderSettings(recipe, str(source), rendered), SilentWatcher())
+    run_render(RenderSettings(recipe=recipe, source=str(source), out=rendered), SilentWatcher())
     ways: dict[str, Callable[[], int]] = {
         "stored": lambda: _read(Location(data)),
         "rendered": lambda: _read(Location(rendered, cache=cache)),

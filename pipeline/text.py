@@ -69,3 +69,9 @@ def printable(text: str, letters: int = LONGEST_NAME) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def duration(seconds: float) -> str:
+    """Return a time for a message, for example "2 h 05 min" or "3 min 20 s"."""
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min {rest:02d} s"

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from robustshards._recipes import sample_seed
     from robustshards._version import __version__ as __version__
     from robustshards.benchmarking import Benchmark, benchmark
-    from robustshards.building import build
+    from robustshards.building import build, mirror
     from robustshards.corruptor import Corruptor
     from robustshards.evaluating import evaluate
     from robustshards.opening import open
@@ -90,6 +90,7 @@ _TARGETS = {
     "evaluate": "robustshards.evaluating:evaluate",
     "low_pass": "corruptions.low_pass:low_pass",
     "metrics": "pipeline.evaluate.metrics:",
+    "mirror": "robustshards.building:mirror",
     "open": "robustshards.opening:open",
     "perturb": "perturbations:perturb",
     "perturbations": "perturbations:",
@@ -125,6 +126,7 @@ __all__ = [
     "evaluate",
     "low_pass",
     "metrics",
+    "mirror",
     "open",
     "perturb",
     "perturbations",

@@ -1,13 +1,13 @@
-"""The public function that builds data sets."""
+"""The public functions that build data sets and mirrors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pipeline.builder.build import run_build
 from pipeline.builder.result import BuildResult
-from pipeline.builder.settings import BuildSettings
+from pipeline.builder.settings import BuildSettings, MirrorSettings
 from pipeline.errors import UserError
 from pipeline.execution.pools import ExecutorName
 from pipeline.execution.resumable import SilentWatcher
@@ -82,3 +82,55 @@ def build(
             raise UserError("severities and difficulty are two names for the same argument: pass one of them")
         levels = difficulty if severities is None else severities
         return run_build(BuildSettings.of(given, severities=levels).request(), SilentWatcher())
+
+
+@described_by(MirrorSettings)
+def mirror(
+    folder: Location,
+    out: Location,
+    *,
+    recipe: Location | Recipe = "native-c",
+    only: str | Iterable[str] | None = None,
+    severities: float | str | Iterable[float | str] | None = None,
+    limit: int | None = None,
+    ids: Location | None = None,
+    seed: int | None = None,
+    encoder: Literal["own", "png", "png-bytes"] = "own",
+    quality: int | None = None,
+    decoder: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+    frost_folder: Location | None = None,
+    workers: int | None = None,
+    address: str | None = None,
+    executor: ExecutorName = "auto",
+    retry_failed: bool = False,
+    copy_failed: bool = False,
+    max_bytes: float | str | None = None,
+) -> BuildResult:
+    """Write the corrupted version of a folder of images in native size, as ``robustshards mirror`` does.
+
+    A repeated call makes only missing images; a call with more transforms or levels adds them. The pixels of an image
+    depend on the recipe, the seed and its path in the folder only.
+
+    Args:
+        out: Folder or URL of the mirror: ``out/fog/3`` then replaces ``folder`` as the image root of a loader. Created
+            if missing; an unfinished mirror in it is resumed.
+        recipe: Name of a shipped recipe (``recipes.shipped()`` lists them), path of a .toml file, or a ``Recipe``.
+        encoder: Format of the images: that of each file (``"own"``; JPEG with ``quality``, default 95, and without
+            chroma subsampling), PNG files named .png (``"png"``), or PNG under the original names (``"png-bytes"``).
+        fields: Other fields of the recipe by table, for example ``{"transforms": {"motion": "imagemagick"}}``.
+
+    Returns:
+        The result. ``complete`` is False if images are missing; repeat the call to continue. ``failed`` is the number
+        of images that could not be made; each has a manifest row with ``status = 'failed'`` and the reason in
+        ``error``.
+
+    Raises:
+        UserError: If an argument is invalid, or ``out`` holds something else. Nothing has been written.
+        UnfinishedError: If the work could not start or finish. Finished images are kept.
+        UnreachableError: If an object store does not respond. Finished images are kept.
+        OSError: If a file cannot be read or written, for example because the disk is full.
+    """
+    given = locals()
+    with public_call():
+        return run_build(MirrorSettings.of(given).request(), SilentWatcher())

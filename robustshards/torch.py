@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pipeline.loaders.augment import Corrupt
     from pipeline.loaders.ccc import CCC
     from pipeline.loaders.images import Images
+    from pipeline.loaders.items import as_lists
     from pipeline.loaders.streams import Stream
 
 _MODULES = {
@@ -28,10 +29,11 @@ _MODULES = {
     "Corrupt": "pipeline.loaders.augment",
     "Images": "pipeline.loaders.images",
     "Stream": "pipeline.loaders.streams",
+    "as_lists": "pipeline.loaders.items",
 }
 """Public name -> module."""
 
-__all__ = ["CCC", "Corrupt", "Images", "Stream"]
+__all__ = ["CCC", "Corrupt", "Images", "Stream", "as_lists"]
 
 
 def __getattr__(name: str) -> Any:

@@ -61,6 +61,16 @@ def bar_sheet(photograph: np.ndarray, severity: int = 3) -> Image.Image:
     return grid(tiles, columns=4)
 
 
+def order_sheet(photograph: np.ndarray) -> Image.Image:
+    """Return frost, water and mud of profile detection in both orders of the channels, RGB above BGR."""
+    tiles = []
+    for channels in ("rgb", "bgr"):
+        for name, severity in (("frost", 3), ("spatter", 2), ("spatter", 4)):
+            picture = corruptions.corrupt(photograph, name, severity, profile="detection", channels=channels, seed=3)
+            tiles.append(labelled(picture, f"{name} {severity}, {channels}"))
+    return grid(tiles, columns=3)
+
+
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
     """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
@@ -86,4 +96,5 @@ if __name__ == "__main__":
     corruption_sheet(photograph).save(folder / "imagenet-c.jpg", quality=85, optimize=True)
     perturbation_sheet(photograph).save(folder / "imagenet-p.jpg", quality=85, optimize=True)
     candidate_sheet(photograph).save(folder / "syn2nat.jpg", quality=85, optimize=True)
+    order_sheet(photograph).save(folder / "native-bgr.jpg", quality=85, optimize=True)
     bar_sheet(photograph).save(folder / "imagenet-c-bar.jpg", quality=85, optimize=True)

@@ -15,7 +15,7 @@ from pipeline.builder.compatibility import DATA_SET, check_claim
 from pipeline.builder.content import checked_blocks
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.estimate import measured_sizes, shard_sizes
-from pipeline.builder.merge import merge_parts
+from pipeline.builder.merge import copy_failed, merge_parts
 from pipeline.builder.plan import (
     SHARED_COST,
     SHARED_COST_OF_SEQUENCES,
@@ -191,6 +191,8 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
     def merge(self) -> None:
         """Write the manifest and the files that describe it."""
         self.result.failed, self.result.kept = merge_parts(self.plan, self.store)
+        if self._request.copy_failed and self.result.failed:
+            self.result.copied = copy_failed(self.store, self.plan.recipe, self._source)
 
     def record(self) -> None:
         """Write the record of this run, unless there was nothing to do."""

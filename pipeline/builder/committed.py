@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
-from pipeline.builder.compatibility import DATA_SET
+import manifests
 from pipeline.builder.plan import Plan, WorkItem, listing_digest
+from pipeline.datasets.mirror import PresentFiles
 from pipeline.datasets.paths import (
     FACT_IMAGES,
     FACT_LISTING,
     FACT_SHARD_SIZE,
     FACT_TASK,
     MANIFEST_FILE,
+    PARTS,
     SHARDS,
     part_file,
     shard_file,
@@ -22,7 +24,7 @@ from pipeline.datasets.paths import (
 )
 from pipeline.errors import UserError
 from pipeline.execution.resumable import FACT_FAILED
-from pipeline.storage import Store
+from pipeline.storage import Store, read_ahead
 from pipeline.transforms.family import Condition
 
 _SHARD_STEM = re.compile(r"(?P<transform>.+)-(?P<level>\d{1,3})-(?P<block>\d{6,12})")
@@ -90,11 +92,13 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
     Raises:
         UserError: The output contains shards or parts that are not in the plan.
     """
-    sizes = store.listing(SHARDS, ".tar")
+    sizes = {} if plan.recipe.is_mirror else store.listing(SHARDS, ".tar")
+    files = PresentFiles(store)
     conditions = frozenset(plan.recipe.conditions())
     unexpected = [name for name in sizes if not _is_planned(name, conditions, plan.blocks)]
     done, blocks, parts, failed = set[str](), dict[int, RecordedBlock](), dict[int, str](), 0
-    for part, facts in DATA_SET.facts(store):
+    for part, content in read_ahead(store, store.listing(PARTS, ".parquet")):
+        facts = manifests.part_facts((part, content))
         if not _is_planned(part, conditions, plan.blocks):
             unexpected.append(part)
         elif _are_integers(facts, FACT_SHARD_SIZE, FACT_FAILED) and FACT_TASK in facts:
@@ -102,7 +106,12 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
             failed += failures
             if _are_integers(facts, FACT_IMAGES) and FACT_LISTING in facts:
                 blocks[_block_of(part)] = RecordedBlock(part, int(facts[FACT_IMAGES]), facts[FACT_LISTING])
-            if sizes.get(shard_of_part(part)) == int(facts[FACT_SHARD_SIZE]) and not (retry_failed and failures):
+            there = (
+                files.has_all(_condition_of(part), content)
+                if plan.recipe.is_mirror
+                else sizes.get(shard_of_part(part)) == int(facts[FACT_SHARD_SIZE])
+            )
+            if there and not (retry_failed and failures):
                 done.add(facts[FACT_TASK])
                 parts[_block_of(part)] = part
     if unexpected:
@@ -127,6 +136,12 @@ def _block_of(part: str) -> int:
     return int(part.removesuffix(".parquet").rpartition("-")[2])
 
 
+def _condition_of(part: str) -> Condition:
+    """Return the condition in the name of a shard or part."""
+    transform, level, _ = part.rpartition("/")[2].rsplit("-", 2)
+    return Condition(transform, int(level))
+
+
 def _raise_unexpected(store: Store, plan: Plan, names: Sequence[str]) -> NoReturn:
     """Raise UserError for shards and parts that are not in the plan, because they would remain among the new ones."""
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
@@ -147,7 +162,7 @@ def _is_planned(name: str, conditions: frozenset[Condition], blocks: int) -> boo
     match = _SHARD_STEM.fullmatch(name.rpartition("/")[2].rpartition(".")[0])
     if not match:
         return False
-    condition, block = Condition(match["transform"], int(match["level"])), int(match["block"])
+    condition, block = _condition_of(name), int(match["block"])
     return (
         condition in conditions
         and block < blocks

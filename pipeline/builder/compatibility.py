@@ -16,6 +16,7 @@ from pipeline.datasets.paths import (
     ROOTS_FILE,
     RUNS,
     SHARDS,
+    condition_folder,
 )
 from pipeline.errors import UserError
 from pipeline.execution.resumable import JobFolder
@@ -74,11 +75,9 @@ def _check_kinds(store: Store, recipe: Recipe) -> None:
             raise UserError(
                 f"{store.root}/{name} is a folder, but the build writes a file with this name: remove the folder"
             )
-    below = {
-        f"{SHARDS}/{condition.transform}{level}"
-        for condition in recipe.conditions()
-        for level in ("", f"/{condition.level}")
-    }
+    conditions = recipe.conditions()
+    above = "" if recipe.is_mirror else f"{SHARDS}/"
+    below = {f"{above}{path}" for each in conditions for path in (each.transform, condition_folder(each))}
     for name in (*FOLDERS, *sorted(below)):
         path = store.path(name)
         if os.path.lexists(path) and not path.is_dir():

@@ -18,6 +18,7 @@ from pipeline.builder.quota import estimated_bytes
 from pipeline.execution.pools import parse_executor
 from pipeline.execution.resumable import Preparing
 from pipeline.storage import open_store
+from pipeline.text import duration
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class DryRun:
         bytes_to_make: Estimated size of the missing shards in bytes.
         free: Free space of the output in bytes; None if unknown.
         limit: Maximum size of all shards in bytes.
+        core_seconds: Estimated CPU time of the missing shards; None if it is unknown.
     """
 
     plan: Plan
@@ -39,6 +41,7 @@ class DryRun:
     bytes_to_make: int
     free: int | None
     limit: float
+    core_seconds: float | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return the result as a dictionary of JSON values."""
@@ -50,6 +53,7 @@ class DryRun:
             "samples_to_make": dict(self.missing.by_transform()),
             "bytes_before": self.existing_bytes,
             "bytes_to_make": self.bytes_to_make,
+            "core_hours_to_make": None if self.core_seconds is None else self.core_seconds / 3600,
             "bytes_free": self.free,
             "warnings": list(self.warnings()),
         }
@@ -57,13 +61,14 @@ class DryRun:
     def summary(self) -> Iterator[str]:
         """Yield lines of text that describe the result."""
         plan, missing = self.plan, self.missing
-        yield f"{plan.recipe.name}: {plan.images:,} images, {plan.samples:,} samples in {plan.shards:,} shards"
+        yield f"{plan.recipe.name}: {plan.images:,} images, {plan.samples:,} samples in {plan.shards:,} {plan.unit}s"
         if plan.labels:
             yield f"labels: {plan.labels}"
-        yield f"finished: {plan.shards - missing.shards:,} shards, {decimal(self.existing_bytes)}"
+        yield f"finished: {plan.shards - missing.shards:,} {plan.unit}s, {decimal(self.existing_bytes)}"
         yield (
-            f"to make: {missing.shards:,} shards, {missing.samples.total():,} samples, "
+            f"to make: {missing.shards:,} {plan.unit}s, {missing.samples.total():,} samples, "
             f"about {decimal(self.bytes_to_make)}"
+            + ("" if self.core_seconds is None else f" and {duration(self.core_seconds)} on one core")
             + "".join(f"\n    {name}: {count:,}" for name, count in missing.by_transform().items())
         )
         yield "nothing was written"
@@ -101,4 +106,7 @@ def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
     samples = {str(condition): count for condition, count in missing.samples.items()}
     measured = measured_sizes(plan, source, samples, known, request.frost_folder)
     bytes_to_make = estimated_bytes(samples, known, measured)
-    return DryRun(plan, missing, known.bytes.total(), bytes_to_make, store.free(), request.max_bytes)
+    seconds = None
+    if samples and measured.seconds.keys() >= samples.keys():
+        seconds = sum(count * measured.seconds[name] / measured.samples[name] for name, count in samples.items())
+    return DryRun(plan, missing, known.bytes.total(), bytes_to_make, store.free(), request.max_bytes, seconds)

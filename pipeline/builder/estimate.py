@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, process_time
 
+from pipeline.builder.compatibility import DATA_SET
 from pipeline.builder.plan import Plan
 from pipeline.builder.quota import Sizes
-from pipeline.datasets.paths import SHARDS, shard_file
+from pipeline.datasets.paths import FACT_IMAGES, FACT_SHARD_SIZE, SHARDS, shard_file
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoders import decode_members
 from pipeline.render.renderer import Renderer
@@ -70,8 +71,9 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
             raise
         except Exception:  # the build records the reason; readers of damaged files can raise any exception
             continue
-        for condition, size in image_sizes.items():
+        for condition, (size, seconds) in image_sizes.items():
             sizes.add(condition, 1, size)
+            sizes.seconds[condition] = sizes.seconds.get(condition, 0.0) + seconds
         measured += 1
     if not measured:
         raise UserError(f"cannot read any of the {samples} images tried from {source.location}")
@@ -79,17 +81,22 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     return CostEstimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
 
 
-def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage) -> dict[str, int]:
-    """Return condition -> size of the sample of one image in bytes. Raises any exception of readers and transforms."""
+def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage) -> dict[str, tuple[int, float]]:
+    """Return condition -> size in bytes and CPU seconds of the sample of one image. Raises any exception of readers."""
     if image.size > LARGEST_READ:
         raise SampleError("the image is too large")
-    clean = renderer.prepare(renderer.decode(source.read(image), image.box))
-    sizes: dict[str, int] = {}
-    for condition in plan.recipe.conditions():
-        members = renderer.encode(renderer.transform(clean, image.id, condition), condition)
-        decode_members(plan.recipe.encoder, members)  # the build decodes, too, to compute the digest of the pixels
-        payload = sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values())
-        sizes[str(condition)] = payload + TAR_BYTES_PER_SAMPLE
+    conditions, start = plan.recipe.conditions(), process_time()
+    data = source.read(image)
+    clean, encoder = renderer.prepare(renderer.decode(data, image.box)), plan.recipe.encoder.of(image.origin, data)
+    sizes: dict[str, tuple[int, float]] = {}
+    shared = (process_time() - start) / len(conditions)
+    for condition in conditions:
+        start = process_time()
+        members = renderer.encode(renderer.transform(clean, image.id, condition), condition, encoder)
+        decode_members(encoder, members)  # the build decodes, too, to compute the digest of the pixels
+        member, sample = (0, 0) if plan.recipe.is_mirror else (TAR_BYTES_PER_MEMBER, TAR_BYTES_PER_SAMPLE)
+        size = sum(len(data) + member for data in members.values()) + sample
+        sizes[str(condition)] = size, process_time() - start + shared
     return sizes
 
 
@@ -100,7 +107,15 @@ def shard_sizes(plan: Plan, store: Store) -> Sizes:
         plan: The plan of the build.
         store: The output.
     """
-    sizes, full, listed = Sizes(), plan.recipe.shards.size, store.listing(SHARDS, ".tar")
+    sizes, full = Sizes(), plan.recipe.shards.size
+    if plan.recipe.is_mirror:
+        for name, facts in DATA_SET.facts(store):
+            if facts:
+                sizes.add(
+                    name.rpartition("/")[2].rsplit("-", 1)[0], int(facts[FACT_IMAGES]), int(facts[FACT_SHARD_SIZE])
+                )
+        return sizes
+    listed = store.listing(SHARDS, ".tar")
     for condition in plan.recipe.conditions():
         for block in range(plan.blocks):
             if size := listed.get(shard_file(condition, block)):

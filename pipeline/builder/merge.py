@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import manifests
 from pipeline.builder.plan import Plan
+from pipeline.datasets.base import Location
 from pipeline.datasets.cards import (
     CARD_FILE,
     CROISSANT_FILE,
@@ -16,10 +18,14 @@ from pipeline.datasets.cards import (
     croissant_manifest_digest,
     is_unedited_card,
 )
+from pipeline.datasets.mirror import Mirror
+from pipeline.datasets.opening import described
 from pipeline.datasets.paths import FACT_PLAN, MANIFEST_FILE, ROOTS_FILE, file_digest
 from pipeline.datasets.roots import COLUMNS, Roots, roots_of_tables
-from pipeline.errors import RefusedFileError, UnfinishedError
+from pipeline.errors import RefusedFileError, SampleError, UnfinishedError
 from pipeline.execution.resumable import FACT_FAILED
+from pipeline.recipes.schema import Recipe
+from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import SMALL_FILE, Store, read_groups_ahead
 
 
@@ -50,22 +56,24 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
         raise UnfinishedError(f"{error}: run the same command again to remake it") from error
     failed = int(merged.facts[FACT_FAILED])
     roots = _roots(plan, scratch)
-    text = roots.to_json().encode()
+    recorded = roots.to_json().encode()
     files = {
         MANIFEST_FILE: file_digest(scratch),
-        ROOTS_FILE: hashlib.sha256(text).hexdigest(),
+        ROOTS_FILE: hashlib.sha256(recorded).hexdigest(),
         **_shards(plan, scratch),
     }
     # written before the manifest, which marks the data set as complete
-    described = {
+    texts = {
         CARD_FILE: (is_unedited_card, card(plan.recipe, plan.samples, failed)),
         CROISSANT_FILE: (croissant_manifest_digest, croissant(plan.recipe, files, roots)),
     }
-    kept = [name for name, (ours, _) in described.items() if store.size(name) >= 0 and not ours(_text(store, name))]
-    for name, (_, description) in described.items():
+    if plan.recipe.is_mirror:  # Croissant describes tars
+        del texts[CROISSANT_FILE]
+    kept = [name for name, (ours, _) in texts.items() if store.size(name) >= 0 and not ours(_text(store, name))]
+    for name, (_, description) in texts.items():
         if name not in kept:
             store.publish_bytes(description.encode(), name)
-    store.publish_bytes(text, ROOTS_FILE)
+    store.publish_bytes(recorded, ROOTS_FILE)
     store.publish(scratch, MANIFEST_FILE)
     return failed, kept
 
@@ -85,14 +93,29 @@ def _shards(plan: Plan, manifest: Path) -> dict[str, str]:
     return found
 
 
+def copy_failed(store: Store, recipe: Recipe, source: Source) -> int:
+    """Copy the source images that failed to where the files of a mirror would be, and return their number.
+
+    A file that cannot be read is not copied. Raises OSError if a copy cannot be written.
+    """
+    mirror, copied = Mirror(**described(store, Location(store.root), recipe), recipe=recipe), 0
+    for row in mirror.rows({"status": [manifests.FAILED]}):
+        with suppress(FileNotFoundError, RefusedFileError, SampleError):
+            data = source.read(SourceImage(row.source_id, row.label, row.class_name, row.origin, 0))
+            if isinstance(data, bytes) and store.size(row.shard) != len(data):
+                store.publish_bytes(data, row.shard)
+            copied += 1
+    return copied
+
+
 def _merged_failures(plan: Plan, store: Store) -> int | None:
     """Return the number of failed samples in the merged manifest; None if it is missing or not up to date."""
     path = store.path(MANIFEST_FILE)
     facts = manifests.read_facts(path)
     if facts.get(FACT_PLAN) != plan.digest or not facts.get(FACT_FAILED, "").isdecimal():
         return None
-    described = croissant_manifest_digest(_text(store, CROISSANT_FILE)) == file_digest(path)
-    return int(facts[FACT_FAILED]) if described else None
+    is_described = plan.recipe.is_mirror or croissant_manifest_digest(_text(store, CROISSANT_FILE)) == file_digest(path)
+    return int(facts[FACT_FAILED]) if is_described else None
 
 
 def _text(store: Store, name: str) -> str:

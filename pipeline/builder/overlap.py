@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ _ALIASES = {"s3a": "s3", "gcs": "gs"}
 """Protocol with two names -> the name that is compared."""
 
 
-def check_overlap(source: str, output: str) -> None:
+def check_overlap(source: str, output: str, folders: Iterable[str] = FOLDERS) -> None:
     """Check that the output is not inside the source, and the source not inside a folder that the build writes to.
 
     Otherwise, the next run would list the written files as source images. Links are followed.
@@ -25,6 +26,7 @@ def check_overlap(source: str, output: str) -> None:
     Args:
         source: Path or URL of the source images.
         output: Path or URL of the data set.
+        folders: Folders in the output that the build writes to.
 
     Raises:
         UserError: They overlap.
@@ -34,7 +36,7 @@ def check_overlap(source: str, output: str) -> None:
             f"the output {output} is inside the source {source}, so the next build would use its files as images: "
             "use a folder outside the source"
         )
-    for name in FOLDERS:
+    for name in folders:
         if _inside(source, f"{output.rstrip('/')}/{name}"):
             raise UserError(
                 f"the source {source} is inside {name}/ of the output {output}, where the build writes: "

@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
+from os.path import splitext
 from typing import Any
 
 from pipeline.datasets.paths import part_file, shard_file, shard_name
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.images.files import Own
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import UNLABELLED, Source, SourceImage, notices_of
 from pipeline.sources.files import listed_suffixes, warnings_of_unread
@@ -130,6 +132,11 @@ class Plan:
         return -(-self.images // self.recipe.shards.size)
 
     @property
+    def unit(self) -> str:
+        """What a block under one condition becomes: a shard, or a group of files."""
+        return "group" if self.recipe.is_mirror else "shard"
+
+    @property
     def shards(self) -> int:
         """Return the number of shards."""
         return self.blocks * len(self.recipe.conditions())
@@ -194,7 +201,14 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
         UserError: The source contains no images, or two images have the same id.
     """
     state, images, unlabelled, classes = hashlib.sha256(), 0, 0, set[str]()
+    renamed = recipe.is_mirror and isinstance(recipe.encoder, Own) and recipe.encoder.content == "png"
+    names = dict[str, str]()
     for image in _limited(recipe, source):
+        if renamed and (first := names.setdefault(splitext(image.origin)[0], image.origin)) != image.origin:
+            raise UserError(
+                f"{source.location} has {first} and {image.origin}, which would become the same PNG file: use "
+                "--encoder png-bytes, which keeps their names"
+            )
         state.update(_image_digest(image))
         images += 1
         unlabelled += image.label == UNLABELLED
@@ -207,7 +221,7 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
         )
     recipe = recipe.model_copy(update={"labels": source.labels})
     warnings = notices_of(source) + warnings_of_unread(source.ignored)
-    if unlabelled and not recipe.family.sequences:  # sequences count changes of the prediction
+    if unlabelled and not (recipe.family.sequences or recipe.is_mirror):  # sequences count changes of the prediction
         warnings += (
             f"{unlabelled:,} of {counted(images, 'image')} are unlabelled, so no error rate can be computed on this "
             "data set: use a source with labels, for example one folder per class",

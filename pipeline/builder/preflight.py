@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 
+from pipeline.builder.compatibility import FOLDERS
 from pipeline.builder.overlap import check_overlap
 from pipeline.builder.plan import Plan, make_plan
 from pipeline.execution.pools import Executor
@@ -47,6 +48,7 @@ class BuildRequest(DataSetRequest):
         executor: auto, ray or local.
         retry_failed: Whether to remake shards that have failed samples.
         max_bytes: Maximum size of all shards, in bytes.
+        copy_failed: Whether a mirror gets copies of the source images that failed.
     """
 
     workers: int | None = None
@@ -54,6 +56,7 @@ class BuildRequest(DataSetRequest):
     executor: str = Executor.AUTO
     retry_failed: bool = False
     max_bytes: float = math.inf
+    copy_failed: bool = False
 
 
 def prepare(request: DataSetRequest, watcher: Preparing) -> tuple[Plan, Source]:
@@ -69,7 +72,8 @@ def prepare(request: DataSetRequest, watcher: Preparing) -> tuple[Plan, Source]:
     Raises:
         UserError: An input is invalid, or a transform cannot run on this machine.
     """
-    check_overlap(request.source, request.output)
+    conditions = request.recipe.conditions() if request.recipe.is_mirror else ()
+    check_overlap(request.source, request.output, {*FOLDERS, *(each.transform for each in conditions)})
     recipe = with_detected_kind(request.recipe, request.source)
     recipe = recipe.canonical(
         versions(recipe.family.libraries),

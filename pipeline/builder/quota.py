@@ -34,11 +34,13 @@ class Sizes:
         samples: Condition (``fog-3``) -> number of samples.
         bytes: Condition -> total size in bytes.
         largest: Condition -> largest mean size of a sample in any shard, in bytes.
+        seconds: Condition -> CPU time of the samples in seconds, of measured samples only.
     """
 
     samples: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
     largest: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def add(self, condition: str, samples: int, size: int) -> None:
         """Add a shard, or one measured sample.

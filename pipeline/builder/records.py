@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import SampleError
+from pipeline.images.encoder import Encoder
 from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition, Image
 
@@ -59,12 +60,14 @@ class PreparedImage:
         sha256: SHA-256 of the bytes or pixels that were read; None if reading failed.
         prepared: Input of the transforms, whose type depends on the family; or the failure.
         size: Size of ``prepared`` in bytes.
+        encoder: Encoder of its samples; None for the recipe's.
     """
 
     source: SourceImage
     sha256: str | None
     prepared: object | Failure
     size: int = 0
+    encoder: Encoder | None = None
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import random
 
 import manifests
 from manifests import Row
-from pipeline.datasets.built import Built
+from pipeline.datasets.base import DataSet
 from pipeline.datasets.findings import Findings
-from pipeline.datasets.opening import open_built
+from pipeline.datasets.opening import open_made
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.render.renderer import Renderer, source_digest
@@ -41,7 +41,7 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
     Raises:
         UserError: The data set or the source cannot be read, or the recipe makes images that are too large.
     """
-    data_set = open_built(output)
+    data_set = open_made(output)
     recipe = data_set.recipe
     side = max((value for _, value in recipe.prepare.steps), default=0)
     if side > MAX_SIDE:
@@ -98,7 +98,7 @@ def _hint(output: str) -> str:
     return f" (the latest run used {shown(source)})"
 
 
-def _choose(data_set: Built, samples: int, seed: int) -> list[Row]:
+def _choose(data_set: DataSet, samples: int, seed: int) -> list[Row]:
     """Return random rows in the order of the manifest, by reservoir sampling because the length is unknown."""
     generator, kept = random.Random(seed), list[tuple[int, Row]]()
     for index, row in enumerate(data_set.rows()):
@@ -118,7 +118,7 @@ def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -
     if row.source_sha256 is not None and source_digest(data) != row.source_sha256:
         return f"source image {image.origin} has changed since the build"
     try:
-        members = renderer.members(data, row.source_id, Condition(row.transform, row.level), image.box)
+        members = renderer.members(data, row.source_id, Condition(row.transform, row.level), image.box, image.origin)
     except (UserError, UnreachableError):
         raise
     except Exception as error:  # any exception of a transform is a failed sample in a build, too

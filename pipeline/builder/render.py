@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import manifests
+from corruptions.preparation import fixed_size
 from manifests import ListedImage
 from pipeline.builder.compatibility import conflicts_of, content_of, holds_any
 from pipeline.builder.counts import BuildCounts
@@ -165,13 +166,24 @@ def _listed(
     request: RenderSettings, recipe: Recipe, images: Iterable[SourceImage], errors: dict[str, str]
 ) -> Iterator[ListedImage]:
     """Yield the rows of the listing, read by several threads, and add the reasons of failed images to ``errors``."""
+    of_any_size = fixed_size(recipe.prepare.steps) is None
+    first: tuple[str, tuple[int, int]] | None = None
 
     def read(maker: SampleMaker, image: SourceImage) -> PreparedImage:
-        return maker.prepare(image, BuildCounts(), decode=request.check)
+        return maker.prepare(image, BuildCounts(), decode=request.check or of_any_size)
 
     for image in read_in_threads(images, lambda: _maker(recipe, request), read, READERS):
         if isinstance(image.prepared, Failure):
             errors[image.source.id] = image.prepared.reason
+        elif of_any_size and (size := plain_size(image.prepared)) is not None:
+            first = first or (image.source.origin, size)
+            if size != first[1]:
+                (height, width), (other_height, other_width) = first[1], size
+                raise UserError(
+                    f"{first[0]} has {width} x {height} pixels and {image.source.origin} {other_width} x "
+                    f"{other_height}, but a rendered data set, which evaluate reads, needs images of one size: end "
+                    "prepare.steps of the recipe with a crop; or keep all sizes with robustshards build or mirror"
+                )
         yield _listed_image(image)
 
 

@@ -31,6 +31,7 @@ class BuildResult:
         done: Counts of the work of this run.
         lost: Work items that were given up after several attempts, with the reasons.
         withheld: Shards that were not made because of ``max_bytes``; None if there are none.
+        copied: Number of clean files that a mirror has in place of failed ones.
         kept: Files that the build did not overwrite because they were edited.
         workers: Number of workers; 0 if no shards were missing.
         seconds: Duration in seconds.
@@ -43,6 +44,7 @@ class BuildResult:
     done: BuildCounts = field(default_factory=BuildCounts)
     lost: list[Lost[WorkItem]] = field(default_factory=list)
     withheld: Withheld | None = None
+    copied: int = 0
     kept: list[str] = field(default_factory=list)
     workers: int = 0
     seconds: float = 0.0
@@ -64,6 +66,7 @@ class BuildResult:
             "complete": self.complete,
             "withheld": asdict(self.withheld) if self.withheld else None,
             "lost": [{"images": len(each.work.images), "reason": each.reason} for each in self.lost],
+            "copied": self.copied,
             "kept": self.kept,
             "seconds": round(self.seconds, 3),
         }
@@ -77,10 +80,10 @@ class BuildResult:
         made = self.done.samples.total()
         yield from self.plan.notes()
         if self.done.shards:
-            shards, images = counted(self.done.shards, "shard"), counted(made, "image")
+            shards, images = counted(self.done.shards, self.plan.unit), counted(made, "image")
             yield f"made {shards}, {images}, in {self.seconds:.1f} s ({rate(made, self.seconds)})"
         elif self.complete:
-            yield f"nothing to do: all {self.plan.shards:,} shards are finished"
+            yield f"nothing to do: all {self.plan.shards:,} {self.plan.unit}s are finished"
         for each in self.lost:
             names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
             yield f"gave up after several attempts: {names}: {each.reason}"
@@ -89,6 +92,8 @@ class BuildResult:
                 f"{self.failed:,} of {self.plan.samples:,} samples failed; the manifest lists the reasons "
                 "(status = 'failed'). --retry-failed tries them again, --allow-failures accepts them"
             )
+        if self.copied:
+            yield f"copied {counted(self.copied, 'clean file')} in place of failed ones"
         for name in self.kept:
             yield f"not overwritten: {name}, because it was edited. Remove it to write it again"
         if self.withheld:

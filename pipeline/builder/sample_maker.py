@@ -9,7 +9,8 @@ from pipeline.builder.counts import BuildCounts
 from pipeline.builder.records import Failure, Members, Output, Payload, PreparedImage, SampleResult, failure_reason
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
-from pipeline.images.encoders import Encoder, decode_members
+from pipeline.images.encoder import Encoder
+from pipeline.images.encoders import decode_members
 from pipeline.render.renderer import Renderer, source_digest
 from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ
@@ -94,7 +95,8 @@ class SampleMaker:
             start = counts.add_time("decode", start)
             prepared = self._renderer.prepare(photograph)
             counts.add_time("prepare", start)
-            return PreparedImage(image, sha256, prepared, self._renderer.prepared_bytes(prepared))
+            size, encoder = self._renderer.prepared_bytes(prepared), self._encoder.of(image.origin, data)
+            return PreparedImage(image, sha256, prepared, size, encoder)
         except (UserError, UnreachableError):
             raise
         except Exception as error:  # readers of damaged files can raise any exception
@@ -119,7 +121,7 @@ class SampleMaker:
         start = time.perf_counter()
         encoded = [self._encode(output) for output in outputs]
         start = counts.add_time("encode", start)
-        payloads = [self._check(members) for members in encoded]
+        payloads = [self._check(output, members) for output, members in zip(outputs, encoded, strict=True)]
         counts.add_time("check", start)
         return [
             SampleResult(output.image.source, output.image.sha256, output.condition, payload)
@@ -130,16 +132,16 @@ class SampleMaker:
         if isinstance(output.pixels, Failure):
             return output.pixels
         try:
-            return self._renderer.encode(output.pixels, output.condition)
+            return self._renderer.encode(output.pixels, output.condition, output.image.encoder)
         except Exception as error:
             return self._failure(error)
 
-    def _check(self, members: Members | Failure) -> Payload | Failure:
+    def _check(self, output: Output, members: Members | Failure) -> Payload | Failure:
         """Decode a payload as a reader would, and compute its digests."""
         if isinstance(members, Failure):
             return members
         try:
-            return checked_payload(self._encoder, members)
+            return checked_payload(output.image.encoder or self._encoder, members)
         except Exception as error:
             return self._failure(error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import UserError
@@ -85,6 +85,9 @@ def _size(value: Any) -> float:
     return parse_size(value) if isinstance(value, str) else value if value == math.inf else integer(1).read(value)
 
 
+MIRRORED_TOGETHER = 100
+"""Maximum number of images of a mirror that are recorded together. An interruption loses a few such groups."""
+
 LEVELS = Kind(_levels, "levels, for example 1,3,5 or 1-64,159 or 0.25,1.75", "LEVELS")
 """Lists of levels, also as text with commas and ranges."""
 
@@ -97,54 +100,64 @@ _OWN_FIELDS = Kind(_fields, "a mapping of tables, for example {'encoder': {'qual
 
 
 @dataclass(frozen=True)
-class RecipeSettings(Settings):
+class SelectionSettings(Settings):
+    """A part of the images, and changes of the recipe that apply to tars and to mirrors.
+
+    Attributes:
+        ids: Text file with one image id, path or file name per line; only these images are used.
+        limit: Use only the first N images. 0 uses all. Default: the recipe's.
+        only: Transforms or groups, comma-separated, e.g. fog,frost or noise or all. Default: the recipe's.
+        severities: Severities (or difficulties of sequences, or bandwidths), comma-separated, with ranges, e.g. 1,3,5
+            or 1-64,159; real ones of ImageNet-C's 15, e.g. 0.25,1.75. Default: the recipe's.
+        seed: Seed of all random numbers, 0 to 2^64 - 1. Default: the recipe's.
+        frost_folder: Folder with the six frost textures. Default: those of the package imagecorruptions.
+        decoder: Decoder of the source images. Default: the recipe's. One of: pillow, opencv, ffmpeg, turbo-fast,
+            nvjpeg.
+        quality: JPEG quality, 1 to 100. Default: the recipe's.
+        fields: Change any other field of the recipe, e.g. encoder.preset=medium. Repeat for several fields.
+    """
+
+    ids: str | None = setting(None, location("FILE"), IMAGES)
+    limit: int | None = setting(None, integer(), IMAGES)
+    only: Sequence[str] | None = setting(None, words(), TRANSFORMS)
+    severities: Sequence[float] | None = setting(None, LEVELS, TRANSFORMS, "--severities --difficulty")
+    seed: int | None = setting(None, integer(), TRANSFORMS)
+    frost_folder: str | None = setting(None, FROST, TRANSFORMS)
+    decoder: str | None = setting(None, text("NAME"), CODING)
+    quality: int | None = setting(None, integer(), CODING)
+    fields: Mapping[str, Any] | None = setting(None, _OWN_FIELDS, CODING, "--set")
+
+
+@dataclass(frozen=True)
+class RecipeSettings(SelectionSettings):
     """A recipe, a source, and changes of the recipe.
 
     Attributes:
         recipe: Name of a shipped recipe (see robustshards list), or path of a .toml file.
         source: Clean images: a folder with one folder per class, another supported layout, a file pattern or a URL.
-        source_kind: Source layout. Detected if omitted. One of: imagefolder, ilsvrc2012-val, ilsvrc2012-val-tar,
-            imagenet-boxes, hf-parquet, cifar-10, cifar-100, cifar-100-coarse, cifar-100-subclass, icons-50,
-            tiny-imagenet, imagenet64, webdataset.
-        ids: Text file with one image id, path or file name per line; only these images are used.
+        source_kind: Source layout. Detected if omitted. One of: imagefolder, files, ilsvrc2012-val,
+            ilsvrc2012-val-tar, imagenet-boxes, hf-parquet, cifar-10, cifar-100, cifar-100-coarse, cifar-100-subclass,
+            icons-50, tiny-imagenet, imagenet64, webdataset.
         classes: Text file with one class name per line, in label order: the order of the model's outputs. Default:
             numbers are labels, WordNet ids of ImageNet's classes get their place among the sorted 1,000, and other
             names are numbered in sorted order.
-        limit: Use only the first N images. 0 uses all. Default: the recipe's.
-        only: Transforms or groups, comma-separated, e.g. fog,frost or noise or all. Default: the recipe's.
-        severities: Severities (or difficulties of sequences, or bandwidths), comma-separated, with ranges, e.g. 1,3,5
-            or 1-64,159; real ones of ImageNet-C's 15, e.g. 0.25,1.75. Default: the recipe's.
         grid: For imagenet-s: which pairs of decoder and resize operator. One of: paper, full, decoders, resizers.
-        seed: Seed of all random numbers, 0 to 2^64 - 1. Default: the recipe's.
-        frost_folder: Folder with the six frost textures. Default: those of the package imagecorruptions.
-        decoder: Decoder of the source images. Default: the recipe's. One of: pillow, opencv, ffmpeg, turbo-fast,
-            nvjpeg.
         resize: Resize operator. Default: the recipe's. One of: pillow-nearest, pillow-box, pillow-bilinear,
             pillow-hamming, pillow-bicubic, pillow-lanczos, opencv-nearest, opencv-bilinear, opencv-area,
             opencv-bicubic, opencv-lanczos.
-        encoder: Format of the output images. Default: the recipe's. One of: jpeg, png, npy, mp4 (only for sequences).
-        quality: JPEG quality, 1 to 100. Default: the recipe's.
+        encoder: Format of the output images; own is that of each source file. Default: the recipe's. One of: jpeg, png,
+            npy, own, mp4 (only for sequences).
         shard_size: Maximum images per shard, 1 to 10,000. Default: the recipe's.
-        fields: Change any other field of the recipe, e.g. encoder.preset=medium. Repeat for several fields.
     """
 
     recipe: Recipe = setting(REQUIRED, Kind(_recipe, "a path or URL, as str or pathlib.Path", "RECIPE"), "", ARGUMENT)
     source: str = setting(REQUIRED, location("PATH"))
     source_kind: str | None = setting(None, text("KIND"), IMAGES)
-    ids: str | None = setting(None, location("FILE"), IMAGES)
     classes: Sequence[str] | None = setting(None, CLASSES, IMAGES)
-    limit: int | None = setting(None, integer(), IMAGES)
-    only: Sequence[str] | None = setting(None, words(), TRANSFORMS)
-    severities: Sequence[float] | None = setting(None, LEVELS, TRANSFORMS, "--severities --difficulty")
     grid: Sequence[str] | None = setting(None, words("NAME"), TRANSFORMS)
-    seed: int | None = setting(None, integer(), TRANSFORMS)
-    frost_folder: str | None = setting(None, FROST, TRANSFORMS)
-    decoder: str | None = setting(None, text("NAME"), CODING)
     resize: str | None = setting(None, text("NAME"), CODING)
     encoder: str | None = setting(None, text("NAME"), CODING)
-    quality: int | None = setting(None, integer(), CODING)
     shard_size: int | None = setting(None, integer(), CODING)
-    fields: Mapping[str, Any] | None = setting(None, _OWN_FIELDS, CODING, "--set")
 
     def changed_recipe(self) -> Recipe:
         """Return the recipe with the changes. Raise UserError that names the invalid field."""
@@ -172,8 +185,8 @@ class RecipeSettings(Settings):
 
 
 @dataclass(frozen=True)
-class BuildSettings(RecipeSettings):
-    """A build.
+class ExecutionSettings(Settings):
+    """How images are made, and where.
 
     Attributes:
         out: Folder or URL to write the data set to.
@@ -191,15 +204,67 @@ class BuildSettings(RecipeSettings):
     max_bytes: float | None = setting(None, Kind(_size, "a number of bytes above 0", "SIZE"), EXECUTION)
     retry_failed: bool = setting(False, FLAG, EXECUTION)
 
+    def execution(self) -> dict[str, Any]:
+        """Return the fields of a request that do not change the bytes of the data set."""
+        return {
+            "workers": self.workers,
+            "address": self.address,
+            "executor": self.executor,
+            "retry_failed": self.retry_failed,
+            "max_bytes": math.inf if self.max_bytes is None else self.max_bytes,
+        }
+
+
+@dataclass(frozen=True)
+class BuildSettings(ExecutionSettings, RecipeSettings):
+    """A build."""
+
     def request(self) -> BuildRequest:
         """Return the request. Raise UserError if a change of the recipe is invalid."""
         from pipeline.builder.preflight import BuildRequest
 
-        return BuildRequest(
-            self.changed_recipe(), self.source, self.out, workers=self.workers, address=self.address,
-            executor=self.executor, frost_folder=self.frost_folder, ids=self.ids, retry_failed=self.retry_failed,
-            max_bytes=math.inf if self.max_bytes is None else self.max_bytes,
-        )  # fmt: skip
+        recipe, more = self.changed_recipe(), self.execution()
+        return BuildRequest(recipe, self.source, self.out, frost_folder=self.frost_folder, ids=self.ids, **more)
+
+
+@dataclass(frozen=True)
+class MirrorSettings(ExecutionSettings, SelectionSettings):
+    """A mirror of a folder of images.
+
+    Attributes:
+        folder: Folder or URL of the images, flat or nested. Other files in it are ignored.
+        out: Folder or URL to write OUT/CORRUPTION/SEVERITY/PATH to, with the path of each image in its folder.
+        recipe: Name of a shipped recipe (see robustshards list), or path of a .toml file.
+        encoder: Format of the images. own (default): that of each file, JPEG with --quality (default: 95) and
+            without chroma subsampling. png: PNG files named .png. png-bytes: PNG content under the original names.
+        max_bytes: Stop before the images exceed this size, e.g. 800MiB, 50GB or 1.5TB.
+        retry_failed: Try failed images again.
+        copy_failed: Copy the clean files of images that failed to where their corrupted ones would be.
+    """
+
+    folder: str = setting(REQUIRED, location(), option=ARGUMENT)
+    recipe: Recipe = setting("native-c", Kind(_recipe, "a path or URL, as str or pathlib.Path", "RECIPE"))
+    encoder: str = setting("own", choice("own", "png", "png-bytes"), CODING)
+    copy_failed: bool = setting(False, FLAG, EXECUTION)
+
+    def request(self) -> BuildRequest:
+        """Return the request. Raise UserError if the recipe changes sizes, or a change of it is invalid."""
+        from pipeline.builder.preflight import BuildRequest
+
+        named = {each.name: getattr(self, each.name) for each in fields(SelectionSettings)}
+        recipe = RecipeSettings(recipe=self.recipe, source=self.folder, **named | {"quality": None}).changed_recipe()
+        if recipe.prepare.steps:
+            raise UserError(
+                f"recipe {recipe.name} changes the sizes of images ({recipe.prepare.steps[0][0]}), which a mirror "
+                "keeps: use native-c, or a recipe with prepare.steps = []"
+            )
+        recipe = recipe.changed(
+            source={"kind": "files"},
+            encoder={"name": "own", "content": self.encoder, "quality": self.quality},
+            shards={"layout": "mirror", "size": min(recipe.shards.size, MIRRORED_TOGETHER)},
+        )
+        more: dict[str, Any] = {"frost_folder": self.frost_folder, "copy_failed": self.copy_failed, **self.execution()}
+        return BuildRequest(recipe, self.folder, self.out, ids=self.ids, **more)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import WorkItem
 from pipeline.builder.records import Failure, Output, PreparedImage, SampleResult
 from pipeline.builder.sample_maker import SampleMaker, quarantined
-from pipeline.builder.shard_builder import ShardBuilder
+from pipeline.builder.shard_builder import PartBuilder, part_builder
 from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes.schema import Recipe
 from pipeline.render.warm_up import ready_renderer
@@ -36,7 +36,7 @@ BATCH_IMAGES, BATCH_BYTES = 8, 2**24
 """Maximum number of images in a batch, and maximum bytes of its prepared images or outputs. Stages process whole
 batches, so that their code and tables stay in the CPU caches. A larger image is processed alone to limit memory."""
 
-Shards = Mapping[Condition, ShardBuilder]
+Shards = Mapping[Condition, PartBuilder]
 
 Kept = dict[str, PreparedImage | None]
 """Id -> the prepared image; None if it is too large to be kept."""
@@ -93,8 +93,7 @@ class BuildWorker:
             del tasks[: len(now)]
             with ExitStack() as stack:
                 shards = {
-                    task.condition: stack.enter_context(ShardBuilder(task, self._recipe, self._store.scratch()))
-                    for task in now
+                    task.condition: stack.enter_context(part_builder(task, self._recipe, self._store)) for task in now
                 }
                 for report in self._make(shards, kept, attempt, counts):
                     if isinstance(report, CurrentItem):
@@ -166,7 +165,7 @@ class BuildWorker:
 
 
 def _item(image: SourceImage, condition: Condition) -> str:
-    """Return the name of a sample in reports. It cannot be the id of an image, because ids contain no dot."""
+    """Return the name of a sample in reports. It cannot be the id of an image, whose dots precede a suffix only."""
     return f"{image.id}.{condition}"
 
 

@@ -23,6 +23,7 @@ from pipeline.cli.commands.evaluate import evaluate
 from pipeline.cli.commands.export import export
 from pipeline.cli.commands.index import index
 from pipeline.cli.commands.list_ import list_all
+from pipeline.cli.commands.mirror import mirror
 from pipeline.cli.commands.plan import plan
 from pipeline.cli.commands.preview import preview
 from pipeline.cli.commands.render import render
@@ -53,6 +54,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "build": CommandEntry(
         build, MAKE, "robustshards build imagenet-c --source imagenet-val --out imagenet-c --limit 2"
     ),
+    "mirror": CommandEntry(mirror, MAKE, "robustshards mirror val2017 --out val2017-c --limit 2"),
     "render": CommandEntry(
         render, MAKE, "robustshards render imagenet-c-clean --source imagenet-val --out clean --limit 2"
     ),

@@ -14,12 +14,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import manifests
 from corruptions.validation import is_integer
 from manifests import Row
 from pipeline.datasets.findings import Checked, CheckPayload, DamagedShardError, Fault, Findings
-from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, Read, file_digest, read_file
+from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, Read, escaped_id, file_digest, read_file, sample_key
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.recipes.attacks import AttackTable
@@ -351,7 +352,7 @@ class DataSet:
 
     def pick(self, row: Row) -> Sample:
         """Return the sample of one ``ok`` row. Raise UserError if it does not match the row."""
-        if row.key != f"{row.source_id}-{Condition(row.transform, row.level)}":
+        if row.key != sample_key(row.source_id, Condition(row.transform, row.level)):
             raise UserError(f"{row.key} in {row.shard} does not match its manifest row: run robustshards verify")
         try:
             with self.files.open(row.shard) as file:
@@ -366,6 +367,13 @@ class DataSet:
 
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
         raise NotImplementedError
+
+
+def escaped_ids(source_ids: pa.Array) -> pa.Array:
+    """Return the starts of the keys of images, as ``escaped_id`` does."""
+    if not pc.any(pc.match_substring(source_ids, ".")).as_py():
+        return source_ids
+    return pa.array([escaped_id(each) for each in source_ids.to_pylist()], pa.string())
 
 
 def payload_size(row: Row) -> int:

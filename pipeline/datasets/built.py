@@ -73,7 +73,10 @@ class Built(Stored):
         span = file.read(BLOCK + payload_size(row))
         tar = io.BytesIO(span + bytes(-len(span) % BLOCK + 2 * BLOCK))
         data = [_read_member(tar, member, row.size or 0) for member in safe_members(tar)]
-        return StoredSample(row, dict(zip(self.suffixes(row), data, strict=True)), self.recipe.encoder)
+        return self._sample(row, dict(zip(self.suffixes(row), data, strict=True)))
+
+    def _sample(self, row: Row, members: Mapping[str, bytes]) -> Sample:
+        return StoredSample(row, members, self.recipe.encoder.of(row.origin))
 
     def draws(self, columns: Mapping[str, Any]) -> Draws | None:
         """Return what was drawn for a sample, computed from its row and the seed of the recipe."""
@@ -99,7 +102,7 @@ class Built(Stored):
 
     def suffixes(self, row: Row) -> tuple[str, ...]:
         """Return the suffixes of a sample's payload members."""
-        return member_suffixes(self.recipe.encoder, row.frames if self.family.sequences else None)
+        return member_suffixes(self.recipe.encoder.of(row.origin), row.frames if self.family.sequences else None)
 
     def _checked(self, file: BinaryIO, tar: Iterator[TarMember], row: Row) -> CheckedSample:
         faults, payloads, members, remaining = list[Fault](), list[TarMember](), dict[str, bytes](), row.size or 0
@@ -115,7 +118,7 @@ class Built(Stored):
         if (offset, size) != (row.offset, row.size):
             what = f"has {size} bytes at offset {offset}; the manifest has {row.size} at {row.offset}"
             faults.append(Fault(row.key, what))
-        return CheckedSample(StoredSample(row, members, self.recipe.encoder), faults)
+        return CheckedSample(self._sample(row, members), faults)
 
 
 def _expect(tar: Iterator[TarMember], row: Row, suffix: str) -> TarMember:

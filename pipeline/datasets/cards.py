@@ -93,13 +93,16 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
         failed: Number of failed samples.
     """
     size = next((words for limit, words in SIZES if samples < limit), "10M<n<100M")
-    head = ["---", f"pretty_name: {json.dumps(recipe.title or recipe.name)}", "task_categories:"]
-    head += ["- image-classification", "tags:", "- robustness", "- webdataset", "size_categories:", f"- {size}"]
-    head.append("configs:")
+    head = ["---", f"pretty_name: {json.dumps(recipe.title or recipe.name)}"]
+    if recipe.is_mirror:
+        head += ["tags:", "- robustness"]
+    else:
+        head += ["task_categories:", "- image-classification", "tags:", "- robustness", "- webdataset"]
+    head += ["size_categories:", f"- {size}", "configs:"]
     transforms = dict.fromkeys(condition.transform for condition in recipe.conditions())
     for transform in transforms:
         head += [f"- config_name: {transform}", "  data_files:", "  - split: test"]
-        head.append(f"    path: shards/{transform}/*/*.tar")
+        head.append(f"    path: {f'{transform}/**' if recipe.is_mirror else f'shards/{transform}/*/*.tar'}")
     prepared = ", ".join(f"{name} {value:g}" for name, value in recipe.prepare.steps) or "nothing"
     rows = [
         ("Transforms", ", ".join(transforms)),
@@ -116,9 +119,15 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
     ]
     body = [f"# {recipe.name}", "", recipe.title, "", "| | |", "|---|---|"]
     body += [f"| {what} | {words} |" for what, words in rows]
-    body += ["", "WebDataset shards are in `shards/<transform>/<level>/`. `manifest.parquet` has one row per sample."]
+    if recipe.is_mirror:
+        where = "Images are in `<transform>/<level>/`, under their paths in the source."
+    else:
+        where = "WebDataset shards are in `shards/<transform>/<level>/`."
+    body += ["", f"{where} `manifest.parquet` has one row per sample."]
     if recipe.attack:
         body += ["Made by `robustshards attack`: `recipe.toml` has the attacked model, the attacks and their budgets."]
+    elif recipe.is_mirror:
+        body += ["To make these images again: `robustshards mirror FOLDER --recipe recipe.toml --out ...`."]
     else:
         body += ["To build this data set again: `robustshards build recipe.toml --source ... --out ...`."]
     body += ["The terms of use of the source images also apply to this data set."]

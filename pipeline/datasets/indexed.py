@@ -16,12 +16,13 @@ import manifests
 from manifests import Row
 from pipeline.datasets.base import CheckedSample, Location, payload_size
 from pipeline.datasets.coverage import Coverage
-from pipeline.datasets.findings import DamagedShardError, Fault, Findings
+from pipeline.datasets.findings import DamagedShardError, Fault
 from pipeline.datasets.samples import Sample, StoredSample
 from pipeline.datasets.stored import Part, Stored, texts
 from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import decode
-from pipeline.images.encoders import ENCODERS, Encoder, Npy, npy_header
+from pipeline.images.encoder import Encoder
+from pipeline.images.encoders import ENCODERS, Npy, npy_header
 from pipeline.storage import READERS, Store, thread_pool
 from pipeline.storage.trusted_locations import absolute
 from pipeline.text import shown
@@ -52,21 +53,17 @@ class Original(Encoder):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Indexed(Stored):
-    """An indexed data set. Each sample is a range of bytes in a file, which takes the condition of a shard."""
+class Files(Stored):
+    """A data set whose samples are ranges of bytes in files, which take the place of shards."""
 
     most_rows: ClassVar[int] = CHUNK_ROWS
     splits: ClassVar[bool] = True
+    stores_failed: ClassVar[bool] = False
 
     def check_sizes(self, parts: Iterable[Part], tars: Mapping[str, int], coverage: Coverage) -> None:
-        """Compare the rows in the manifest with the sizes of the indexed files."""
+        """Compare the rows in the manifest with the sizes of the files."""
         with thread_pool(READERS) as pool:
-            _check_files(parts, _FileSizes(self.files, pool), coverage.found)
-
-    @property
-    def absolute_location(self) -> Location:
-        """The location with absolute paths, for processes in other folders."""
-        return super().absolute_location._replace(data=absolute(self.files.root))
+            _check_files(parts, _FileSizes(self.files, pool), coverage)
 
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         seen: Counter[tuple[str, int]] = Counter()
@@ -80,14 +77,25 @@ class Indexed(Stored):
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
         """Yield the samples of a file; each is read from its own range of bytes."""
+        if not (sound := [row for row in rows if row.status == manifests.OK]):
+            return  # the file may be missing
         with self.files.open(shard) as file:
-            for row in rows:
-                if row.status == manifests.OK:
-                    try:
-                        sample = self._pick(file, row)
-                    except ValueError as error:
-                        raise DamagedShardError(Fault(row.key, str(error))) from error
-                    yield CheckedSample(sample)
+            for row in sound:
+                try:
+                    sample = self._pick(file, row)
+                except ValueError as error:
+                    raise DamagedShardError(Fault(row.key, str(error))) from error
+                yield CheckedSample(sample)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Indexed(Files):
+    """An indexed data set. Each sample is a range of bytes in a file, which takes the condition of a shard."""
+
+    @property
+    def absolute_location(self) -> Location:
+        """The location with absolute paths, for processes in other folders."""
+        return super().absolute_location._replace(data=absolute(self.files.root))
 
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
         file.seek(row.offset or 0)
@@ -139,18 +147,24 @@ class _FileSizes:
         }
 
 
-def _check_files(parts: Iterable[Part], file_sizes: _FileSizes, found: Findings) -> None:
+def _check_files(parts: Iterable[Part], file_sizes: _FileSizes, coverage: Coverage) -> None:
     """Compare the rows of an index with the sizes of its files."""
-    latest, reported = "", ""
+    found, latest, reported = coverage.found, "", ""
     for _, part in parts:
-        shards, encoders, offsets, sizes = (
-            texts(part, name).to_pylist() for name in ("shard", "encoder", "offset", "size")
+        shards, encoders, statuses, offsets, sizes = (
+            texts(part, name).to_pylist() for name in ("shard", "encoder", "status", "offset", "size")
         )
         existing = file_sizes.of(shards)
-        for shard, encoder, offset, size in zip(shards, encoders, offsets, sizes, strict=True):
+        for shard, encoder, status, offset, size in zip(shards, encoders, statuses, offsets, sizes, strict=True):
             found.shards += shard != latest
+            if shard != latest:
+                coverage.add_shard(shard)
             latest = shard
-            if shard != reported and (what := _fault_of_file(existing.get(shard), encoder, offset, size)):
+            if (
+                status == manifests.OK
+                and shard != reported
+                and (what := _fault_of_file(existing.get(shard), encoder, offset, size))
+            ):
                 found.fault(shard, what)
                 reported = shard
 

@@ -11,6 +11,7 @@ from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.datasets.base import DataSet, Location
 from pipeline.datasets.built import Built
 from pipeline.datasets.indexed import Indexed
+from pipeline.datasets.mirror import Mirror
 from pipeline.datasets.paths import (
     INDEX_FILE,
     LISTING_FILE,
@@ -96,17 +97,25 @@ def open_data_set(folder: str, data: str | None = None, pixels: bool = False, ca
         )
     if data is not None:
         raise UserError(f"invalid option --data {data}: {folder} contains its own shards; omit --data")
-    return _built(store, location)
+    return _made(store, location)
 
 
 def open_built(folder: str) -> Built:
-    """Open a built data set. Raise UserError like :func:`open_data_set`, and for an index, which has no recipe."""
+    """Open a built data set. Raise UserError like :func:`open_made`, and for a mirror."""
+    data_set = open_made(folder)
+    if not isinstance(data_set, Built):
+        raise UserError(f"{folder} is a mirror, which has no shards: give a data set that robustshards built")
+    return data_set
+
+
+def open_made(folder: str) -> Built | Mirror:
+    """Open a built data set or a mirror. Raise UserError like :func:`open_data_set`, and for the other kinds."""
     store = open_store(folder)
     kinds = {INDEX_FILE: "an index, which has no recipe", RENDERED_FILE: "a rendered data set, which has no shards"}
     for name, what in kinds.items():
         if store.size(name) >= 0:
             raise UserError(f"{folder} is {what}: give a data set that robustshards built")
-    return _built(store, Location(folder))
+    return _made(store, Location(folder))
 
 
 def _rendered(store: Store, location: Location) -> Rendered:
@@ -128,7 +137,7 @@ def _rendered(store: Store, location: Location) -> Rendered:
         )
     shown_recipe = recipe.changed(encoder={"name": Npy().name}) if location.pixels else recipe
     return Rendered(
-        **_described(store, location, recipe),
+        **described(store, location, recipe),
         recipe=shown_recipe,
         table=table,
         source=_source_of_rendered(store, table.location, location.data),
@@ -146,13 +155,15 @@ def _source_of_rendered(store: Store, location: str, data: str | None) -> str:
     )
 
 
-def _built(store: Store, location: Location) -> Built:
-    """Open the built data set in a store. Raise UserError if there is none."""
+def _made(store: Store, location: Location) -> Built | Mirror:
+    """Open the built data set or the mirror in a store. Raise UserError if there is none."""
     recipe = read_recipe(store)
-    return Built(**_described(store, location, recipe), attack=recipe.attack, recipe=recipe)
+    if recipe.is_mirror:
+        return Mirror(**described(store, location, recipe), recipe=recipe)
+    return Built(**described(store, location, recipe), attack=recipe.attack, recipe=recipe)
 
 
-def _described(store: Store, location: Location, recipe: Recipe) -> dict[str, Any]:
+def described(store: Store, location: Location, recipe: Recipe) -> dict[str, Any]:
     """Return the fields of a data set in a store that its recipe decides."""
     return {
         "location": location,

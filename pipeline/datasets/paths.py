@@ -45,6 +45,19 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def sample_key(source_id: str, condition: Condition) -> str:
+    """Return the key of a sample, without dots, which end a key for WebDataset.
+
+    Only ids of folders without classes have dots. They become %2E there, and % becomes %25.
+    """
+    return f"{escaped_id(source_id)}-{condition}"
+
+
+def escaped_id(source_id: str) -> str:
+    """Return the start of the keys of an image."""
+    return source_id.replace("%", "%25").replace(".", "%2E") if "." in source_id else source_id
+
+
 def shard_name(condition: Condition, block: int) -> str:
     """Return ``<transform>-<level>-<block>``."""
     return f"{condition}-{block:06d}"
@@ -53,6 +66,11 @@ def shard_name(condition: Condition, block: int) -> str:
 def shard_file(condition: Condition, block: int) -> str:
     """Return the path of a shard's tar in the data set."""
     return f"{SHARDS}/{condition.transform}/{condition.level}/{shard_name(condition, block)}.tar"
+
+
+def condition_folder(condition: Condition) -> str:
+    """Return the folder of a condition in exports and mirrors: ``fog/3``, or ``none`` without a level."""
+    return f"{condition.transform}/{condition.level}" if condition.level else condition.transform
 
 
 def part_file(condition: Condition, block: int) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import manifests
 from manifests import ListedImage, Row
-from pipeline.datasets.base import CheckedSample, Chunk, DataSet, Location
+from pipeline.datasets.base import CheckedSample, Chunk, DataSet, Location, escaped_ids
 from pipeline.datasets.content import content_digest
 from pipeline.datasets.findings import Checked, CheckPayload, Findings
 from pipeline.datasets.paths import LISTING_FILE, read_file, shard_file, shard_name
@@ -180,7 +180,7 @@ class Rendered(DataSet):
                 f"{row.key} has the shape {pixels.shape}, others have {expected}: rendered data sets need images of "
                 "one size; add a crop to prepare.steps of the recipe, or build the data set"
             )
-        return RenderedSample(row, pixels, self.recipe.encoder, self.family.grain(row.transform))
+        return RenderedSample(row, pixels, self.recipe.encoder.of(row.origin), self.family.grain(row.transform))
 
     def verify(
         self, threads: int = 1, checked: Checked = lambda found: None, further: CheckPayload | None = None
@@ -290,7 +290,7 @@ class Rendered(DataSet):
         sound = pc.equal(listed["status"].cast(pa.string()), manifests.OK).combine_chunks()
         ids = listed["source_id"].cast(pa.string()).combine_chunks()
         made: dict[str, Any] = {
-            "key": pc.binary_join_element_wise(ids, str(condition), "-"),
+            "key": pc.binary_join_element_wise(escaped_ids(ids), str(condition), "-"),
             "shard": pa.array([shard_file(condition, block) for block in indices // self.recipe.shards.size]),
             "offset": pc.if_else(sound, pa.array(indices), None),
             **{

@@ -11,6 +11,7 @@ from pydantic import Field
 import manifests
 from manifests import ListedImage, Row
 from pipeline.config import StrictTable
+from pipeline.datasets.paths import sample_key
 from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition
 
@@ -71,7 +72,7 @@ def source_image(image: ListedImage) -> SourceImage:
 def row_of(template: Row, output: OutputTable, index: int, image: ListedImage) -> Row:
     """Return the row of an image under a condition."""
     fields: dict[str, Any] = {
-        "key": f"{image.source_id}-{output.condition}",
+        "key": sample_key(image.source_id, output.condition),
         "source_id": image.source_id,
         "source_sha256": image.source_sha256,
         "origin": image.origin,

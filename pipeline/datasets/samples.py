@@ -19,7 +19,8 @@ from pydantic_core import to_json
 from manifests import Row
 from pipeline.datasets.norms import in_8_bits
 from pipeline.errors import UserError
-from pipeline.images.encoders import Encoder, Jpeg, Png, decode_members, encode_members, stored_pixels
+from pipeline.images.encoder import Encoder
+from pipeline.images.encoders import Jpeg, Png, decode_members, encode_members, stored_pixels
 from pipeline.text import printable
 from pipeline.transforms.family import Draws
 

@@ -8,19 +8,17 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import cv2
 import numpy as np
 import simplejpeg
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from corruptions import jpeg
 from pipeline.images.decoders import MAX_PIXELS, excess_scans
-
-Image = NDArray[np.uint8]
-"""An RGB image (H, W, 3), or the frames of a sequence (T, H, W, 3)."""
+from pipeline.images.encoder import Encoder, Image, require_shape
+from pipeline.images.files import Own
 
 MAX_FRAMES = 1000
 """Maximum number of frames in a payload. The longest published sequence has 41."""
@@ -43,55 +41,6 @@ _PNG_START = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _PNG_SIGNATURE, _PNG_CHUNK = 8, 12
 _PNG_TEXTS = frozenset({b"tEXt", b"zTXt", b"iTXt", b"iCCP"})
 """PNG chunks that do not affect pixels. Compressed ones could expand to any size, so they are removed."""
-
-
-class Encoder(BaseModel):
-    """A payload format. ``decode`` inverts ``encode`` up to the loss of the format.
-
-    Attributes:
-        suffix: File name suffix.
-        whole_sequence: Whether one payload holds all frames of a sequence; otherwise each frame has its own.
-        images: Whether single images can be stored.
-        bare: Whether payloads are plain pixel values, so that every reader gets the same ones.
-        lossless: Whether readers get the pixels that were encoded.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    name: str
-    suffix: ClassVar[str]
-    whole_sequence: ClassVar[bool] = False
-    images: ClassVar[bool] = True
-    bare: ClassVar[bool] = False
-    lossless: ClassVar[bool] = False
-
-    def __str__(self) -> str:
-        """Return name and settings as in the manifest: ``jpeg quality=85 optimize=true``."""
-        settings = self.model_dump(exclude={"name"}, mode="json")
-        return " ".join([self.name, *(f"{key}={str(value).lower()}" for key, value in settings.items())])
-
-    @property
-    def dtype(self) -> type[np.uint8] | type[np.uint16]:
-        """Type of the pixel values. Its largest value stands for 1.0."""
-        return np.uint8
-
-    def encode(self, image: Image, grain: bool = False) -> bytes:
-        """Return the payload. ``grain``: the content is noise, for which some encoders have other settings."""
-        raise NotImplementedError
-
-    def decode(self, data: bytes) -> Image:
-        """Return the pixels that readers get from a payload. Raises ValueError for an invalid payload."""
-        raise NotImplementedError
-
-    def stored(self, image: Image, grain: bool = False) -> Image:
-        """Return the pixels that readers get of an image or sequence once it is stored."""
-        return image if self.lossless else self.decode(self.encode(image, grain))
-
-    def decode_into(self, data: bytes, target: Image) -> None:
-        """Decode into an existing array. Raises ValueError for an invalid payload or one of another shape."""
-        pixels = self.decode(data)
-        _require_shape(pixels.shape, target)
-        target[...] = pixels
 
 
 class Jpeg(Encoder):
@@ -126,7 +75,7 @@ class Jpeg(Encoder):
     def decode_into(self, data: bytes, target: Image) -> None:
         """Decode into an existing array without an intermediate one."""
         height, width, *_ = simplejpeg.decode_jpeg_header(data)
-        _require_shape((height, width, 3), target)
+        require_shape((height, width, 3), target)
         _refuse_scans(data, height, width)
         simplejpeg.decode_jpeg(data, colorspace="RGB", buffer=target)
 
@@ -290,9 +239,9 @@ def npy_header(shape: tuple[int, ...], description: str = "|u1") -> bytes:
     return buffer.getvalue()
 
 
-AnyEncoder = Annotated[Jpeg | Png | Npy | Mp4, Field(discriminator="name")]
+AnyEncoder = Annotated[Jpeg | Png | Npy | Own | Mp4, Field(discriminator="name")]
 
-EncoderName = Literal["jpeg", "png", "npy", "mp4"]
+EncoderName = Literal["jpeg", "png", "npy", "own", "mp4"]
 """Names of encoders that type checkers accept."""
 
 ENCODERS: Mapping[str, type[Encoder]] = {
@@ -351,11 +300,6 @@ def _imencode(suffix: str, image: Image, settings: list[int]) -> bytes:
     if not done:
         raise RuntimeError(f"{suffix} encoding of a {image.shape} image failed")
     return data.tobytes()
-
-
-def _require_shape(shape: tuple[int, ...], target: Image) -> None:
-    if shape != target.shape:
-        raise ValueError(f"the shape is {shape}, expected {target.shape}")
 
 
 def _refuse_scans(data: bytes, height: int, width: int) -> None:

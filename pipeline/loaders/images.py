@@ -26,6 +26,9 @@ class Images(Dataset[Any]):
     that failed to build are left out. The order is that of the manifest: transforms and levels as published, source
     images as listed.
 
+    Images of different sizes cannot be stacked: pass an ``input_transform`` that gives them one size, or batch lists
+    with ``DataLoader(images, batch_size=N, collate_fn=robustshards.torch.as_lists)``.
+
     Instances can be pickled, and work with ``DataLoader(images, num_workers=N)`` under fork and spawn. Rows of the
     manifest are in memory, about 0.6 KB per sample; forked processes share them, spawned ones read them again.
 

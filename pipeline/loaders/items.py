@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import cv2
@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
-from torch.utils.data import get_worker_info
+from torch.utils.data import default_collate, get_worker_info
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 import manifests
 from manifests import Row
@@ -56,6 +57,43 @@ FORMS: Mapping[str, Callable[[NDArray[np.uint8]], Any]] = {
 
 EXTRA_COLUMNS = tuple(field.name for field in manifests.SCHEMA if not field.nullable)
 """Columns of the manifest that items can contain: those that always have a value, so that they can be collated."""
+
+
+class Item(tuple[Any, ...]):
+    """An item of a data set: (image, label) or (image, label, columns). It has a batching of its own."""
+
+    __slots__ = ()
+
+
+def stacked(items: Sequence[tuple[Any, ...]], **options: Any) -> Any:
+    """Return a batch as ``default_collate`` does. Raise UserError for images of different shapes."""
+    try:
+        return default_collate([tuple(item) for item in items])
+    except RuntimeError as error:
+        shapes = sorted({str(tuple(np.shape(image))) for image, *_ in items})
+        if len(shapes) == 1:
+            raise
+        raise UserError(
+            f"the images of a batch have different shapes, for example {' and '.join(shapes[:2])}: pass an "
+            "input_transform that resizes and crops them; or batch lists of images, with as_lists=True for Stream and "
+            "DataLoader(images, collate_fn=robustshards.torch.as_lists) for Images"
+        ) from error
+
+
+def as_lists(items: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return a batch whose images are a list, of any sizes; a ``collate_fn`` for loaders of ``Images``.
+
+    Args:
+        items: Tuples (image, label), or (image, label, {name: value}).
+
+    Returns:
+        (list of images, tensor of labels), or with a third entry {name: list of texts or tensor of numbers}.
+    """
+    images, *others = zip(*items, strict=True)
+    return ([*images], *(default_collate([*each]) for each in others))
+
+
+default_collate_fn_map[Item] = stacked
 
 
 def open_data(data: Data) -> DataSet:
@@ -125,7 +163,7 @@ class Items:
         if self.input_transform is not None:
             image = self.input_transform(image)
         extra = ({name: getattr(row, name) for name in self._columns},) if self._columns else ()
-        return (image, row.label, *extra)
+        return Item((image, row.label, *extra))
 
 
 def empty(shape: tuple[int, ...], dtype: type[np.generic]) -> torch.Tensor:

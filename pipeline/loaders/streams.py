@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import IterableDataset, default_collate, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from corruptions.validation import is_integer
 from manifests import Row
 from pipeline.errors import UserError
-from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
+from pipeline.loaders.items import Data, Form, InputTransform, Items, as_lists, open_data, stacked
 from pipeline.loaders.order import Share, check_seed
 from pipeline.loaders.rows import read_schedule, stream_rows
 from pipeline.loaders.schedule import Schedule
@@ -191,6 +191,7 @@ class Stream(SharedStream):
         protocol: Name of the protocol; ``robustshards streams`` lists them. Default: ``"continual"``, one condition
             after another, each in a random order.
         batch_size: Samples per item. Default: items are single samples.
+        as_lists: Whether the images of a batch are a list instead of a tensor, for images of several sizes.
         shuffle: Seed of the orders, an integer from 0. Each entry has an order of its own. Default: 0. For the order of
             the manifest, **which is sorted by class** for most sources, use the protocol ``"manifest"``.
         drop_last: Whether to leave out batches with fewer than ``batch_size`` samples.
@@ -223,6 +224,7 @@ class Stream(SharedStream):
         *,
         protocol: str | None = None,
         batch_size: int | None = None,
+        as_lists: bool = False,
         shuffle: int | None = None,
         drop_last: bool = False,
         subset: str | None = None,
@@ -239,7 +241,8 @@ class Stream(SharedStream):
         super().__init__(rank, world_size, equal_ranks)
         data_set = open_data(data)
         self._items = Items(data_set, as_, input_transform, columns)
-        self._batch_size = _check_batch_size(batch_size, self._items)
+        self._as_lists = bool(as_lists)
+        self._batch_size = _check_batch_size(batch_size, self._items, self._as_lists)
         seed = check_seed(shuffle, "shuffle")
         self.schedule: Schedule
         self.schedule, self._ids, self.missing = read_schedule(
@@ -276,14 +279,7 @@ class Stream(SharedStream):
         samples = [self._items.of(row) for row in rows]
         if self._batch_size is None:
             return samples[0]
-        try:
-            return Batch(default_collate(samples))
-        except RuntimeError as error:
-            shapes = sorted({str(tuple(np.shape(image))) for image, *_ in samples})
-            raise UserError(
-                f"the images of a batch have different shapes, for example {' and '.join(shapes[:2])}: pass an "
-                "input_transform that resizes and crops them, or omit batch_size"
-            ) from error
+        return Batch(as_lists(samples) if self._as_lists else stacked(samples))
 
     def _facts(self) -> object:
         ids = None if self._ids is None else sorted(self._ids)
@@ -296,13 +292,15 @@ def _loaders() -> int:
     return worker.num_workers if worker else 0
 
 
-def _check_batch_size(batch_size: Any, items: Items) -> int | None:
+def _check_batch_size(batch_size: Any, items: Items, as_lists: bool) -> int | None:
     if batch_size is None:
         return None
     if not is_integer(batch_size) or operator.index(batch_size) < 1:
         raise UserError(f"invalid batch_size {batch_size!r}: use an integer of at least 1, or None for single samples")
-    if items.form == "pil" and items.input_transform is None:
-        raise UserError("PIL images cannot be batched: omit as_, or pass an input_transform that makes tensors")
+    if items.form == "pil" and items.input_transform is None and not as_lists:
+        raise UserError(
+            "PIL images cannot be batched: omit as_, pass an input_transform that makes tensors, or pass as_lists=True"
+        )
     return operator.index(batch_size)
 
 

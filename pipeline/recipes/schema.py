@@ -15,6 +15,7 @@ from pipeline.config import StrictTable, one_of, validated
 from pipeline.errors import UserError
 from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import AnyEncoder
+from pipeline.images.files import Own
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.recipes.attacks import AttackTable
 from pipeline.recipes.levels import shown_levels, whole_level
@@ -100,8 +101,14 @@ class TransformsTable(StrictTable):
 
 
 class ShardsTable(StrictTable):
-    """``[shards]``: images per shard."""
+    """``[shards]``: how the samples are stored.
 
+    Attributes:
+        size: Images per shard; of a mirror, images whose files are recorded together.
+        layout: "mirror" for one file per sample, as ``mirror`` writes. None for tars.
+    """
+
+    layout: Literal["mirror"] | None = None
     size: Annotated[int, Field(ge=1, le=MAX_SHARD_SIZE)] = 1000
 
 
@@ -156,6 +163,13 @@ class Recipe(StrictTable):
         if self.transforms.motion != "native" and self.profile == DETECTION:
             raise ValueError(f"transforms.motion: the profile {DETECTION} has only native motion blur")
         self._check_filters()
+        if self.is_mirror and (self.prepare.steps or self.family.sequences or self.encoder.name != Own().name):
+            raise ValueError(
+                "shards.layout: a mirror keeps the size and name of each image: use prepare.steps = [], encoder.name = "
+                f"'own' and a family of single images, or build {self.name} instead"
+            )
+        if self.encoder.name == Own().name and self.family.sequences:
+            raise ValueError(f"encoder.name: own stores single images, but {self.name} makes sequences")
         if not (self.encoder.images or self.family.sequences):
             raise ValueError(f"encoder.name: {self.encoder.name} stores sequences, but {self.name} makes single images")
         return self
@@ -197,6 +211,11 @@ class Recipe(StrictTable):
     def family(self) -> Family:
         """The family of the transforms."""
         return family_named(self.transforms.family)
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether each sample is a file of its own, named like its source file."""
+        return self.shards.layout is not None
 
     @property
     def task(self) -> Task | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import corruptions
 from pipeline.errors import SampleError
 from pipeline.images.decoders import decode
+from pipeline.images.encoder import Encoder
 from pipeline.images.encoders import encode_members
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import Box
@@ -101,20 +102,21 @@ class Renderer:
             self._renders[condition] = self._family.render(condition, self._rendering)
         return self._renders[condition](prepared, sample_seed(self._recipe.seed, source_id, *condition))
 
-    def encode(self, output: Image, condition: Condition) -> dict[str, bytes]:
+    def encode(self, output: Image, condition: Condition, encoder: Encoder | None = None) -> dict[str, bytes]:
         """Encode an output.
 
         Args:
             output: Result of :meth:`transform`.
             condition: Transform and level.
+            encoder: Encoder of this source image. Default: the recipe's.
 
         Returns:
             The payload members: suffix -> bytes.
         """
-        return encode_members(self._recipe.encoder, output, self._family.grain(condition.transform))
+        return encode_members(encoder or self._recipe.encoder, output, self._family.grain(condition.transform))
 
     def members(
-        self, data: bytes | Image, source_id: str, condition: Condition, box: Box | None = None
+        self, data: bytes | Image, source_id: str, condition: Condition, box: Box | None = None, origin: str = ""
     ) -> dict[str, bytes]:
         """Make a sample: decode, prepare, transform and encode a source image.
 
@@ -123,6 +125,7 @@ class Renderer:
             source_id: Id of the source image.
             condition: Transform and level.
             box: Left, top, right and bottom in pixels; None for the whole image.
+            origin: Path of the image in the source, for encoders whose format depends on it.
 
         Returns:
             The payload members: suffix -> bytes.
@@ -130,7 +133,8 @@ class Renderer:
         Raises:
             SampleError: The image is invalid or too small.
         """
-        return self.encode(self.transform(self.prepare(self.decode(data, box)), source_id, condition), condition)
+        output = self.transform(self.prepare(self.decode(data, box)), source_id, condition)
+        return self.encode(output, condition, self._recipe.encoder.of(origin, data))
 
 
 def source_digest(data: bytes | Image) -> str:

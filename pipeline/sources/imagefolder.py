@@ -1,4 +1,4 @@
-"""Image folders with one subfolder per class."""
+"""Image folders: with one subfolder per class, or of any shape without classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pipeline.sources.base import (
     refuse_lookalikes,
     refuse_skipped,
 )
-from pipeline.sources.files import SUFFIXES, counted_as, is_system_folder, suffix
+from pipeline.sources.files import SUFFIXES, UNREAD_SUFFIXES, counted_as, is_system_folder, suffix
+from pipeline.sources.labelled_files import folder_of
 from pipeline.storage import Place
 from pipeline.tasks.labels import label_folders
 
@@ -128,3 +129,35 @@ class ImageFolder:
                 f"{self.location}/{path} is a broken link or unreadable: if it should be a class folder, skipping it "
                 "would change the labels; repair or remove it"
             )
+
+
+class AnyFolder:
+    """Any folder of images, flat or nested, without classes.
+
+    The id of an image is its path relative to the root with its suffix, so ``a/x.jpg`` and ``a/x.png`` are two images.
+    Images are sorted by path. Files in formats that are not read are listed too, and fail, so that none is missing
+    unnoticed. Hidden files, system folders and all other files are skipped.
+    """
+
+    labels = None
+
+    def __init__(self, place: Place) -> None:
+        """Open the folder. Raise UserError if the place is not a folder."""
+        self.location = place.location
+        self.ignored: Counter[str] = Counter()
+        self._store = folder_of(place)
+
+    def __iter__(self) -> Iterator[SourceImage]:
+        """Yield all images in order. Raise UserError if a name is not valid text."""
+        self.ignored = Counter()
+        for path, size in sorted(self._store.walk("", is_system_folder)):
+            if suffix(path) in SUFFIXES | UNREAD_SUFFIXES:
+                identifier(path)
+                yield SourceImage(path, UNLABELLED, "", path, size)
+            else:
+                self.ignored[counted_as(path)] += 1
+
+    def read(self, image: SourceImage) -> bytes:
+        """Return the bytes of one file. Raise OSError if it cannot be read."""
+        check_size(image)
+        return self._store.read(image.origin)

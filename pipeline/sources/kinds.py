@@ -19,7 +19,7 @@ from pipeline.sources.cifar_subclasses import cifar_100_subclass
 from pipeline.sources.hf_parquet import HuggingFaceParquet
 from pipeline.sources.icons import Icons50
 from pipeline.sources.ilsvrc2012 import LABEL_FILES, flat_validation, validation_tar
-from pipeline.sources.imagefolder import ImageFolder
+from pipeline.sources.imagefolder import AnyFolder, ImageFolder
 from pipeline.sources.parts import WHOLE, PartOptions
 from pipeline.sources.tiny_imagenet import boxed_validation, tiny_imagenet
 from pipeline.sources.views import listed_classes, subset
@@ -28,6 +28,9 @@ from pipeline.storage import Place, find_place
 
 AUTO = "auto"
 """The kind that means: detect the layout."""
+
+FILES = "files"
+"""The kind of folders without classes. It is not detected, because they look like an imagefolder."""
 
 DATA = "data"
 """Folder of the Parquet files in a Hugging Face repository."""
@@ -101,6 +104,7 @@ def _is_imagefolder(place: Place) -> bool:
 
 KINDS: Mapping[str, Kind] = {
     "imagefolder": Kind(ImageFolder, _is_imagefolder, "a folder of images, one folder per class"),
+    FILES: Kind(AnyFolder, _never, "any folder of images, without classes"),
     "ilsvrc2012-val": Kind(
         flat_validation,
         _is_flat_validation,

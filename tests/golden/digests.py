@@ -24,7 +24,9 @@ from corruptions import Options
 from corruptions.preparation import PROFILE_STEPS
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.images.decoders import DECODERS, decode
-from pipeline.images.encoders import Encoder, Jpeg, Mp4, Npy, Png, encode_members
+from pipeline.images.encoder import Encoder
+from pipeline.images.encoders import Jpeg, Mp4, Npy, Png, encode_members
+from pipeline.images.files import Own
 from pipeline.images.resizers import OPERATORS, prepare
 from pipeline.transforms.family import Condition, Family, Rendering
 from pipeline.transforms.registry import FAMILIES
@@ -64,6 +66,7 @@ ENCODERS: Mapping[str, Encoder] = {
     "png": Png(),
     "npy": Npy(),
     "npy layout=CHW": Npy(layout="CHW"),
+    **{f"own {suffix}": Own().of(f"x.{suffix}") for suffix in ("jpg", "png", "bmp", "tif", "webp", "ppm")},
 }
 """Label -> encoder to record. Each encoder needs at least one entry."""
 

@@ -12,7 +12,8 @@ from PIL import Image
 from manifests.limits import MAX_SAMPLE_PIXELS, OK_ROWS
 from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.images.decoders import MAX_PIXELS
-from pipeline.images.encoders import MAX_FRAMES, Encoder, Jpeg, Mp4, Npy, Png, decode_members, encode_members
+from pipeline.images.encoder import Encoder
+from pipeline.images.encoders import MAX_FRAMES, Jpeg, Mp4, Npy, Png, decode_members, encode_members
 
 SIZES = [(224, 224), (16, 16), (17, 33), (299, 299), (64, 63)]
 

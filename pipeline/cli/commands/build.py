@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,6 +12,9 @@ from pipeline.cli.console import CONTINUE, print_json, print_lines, print_result
 from pipeline.cli.options import MakingJob, command
 from pipeline.errors import Exit
 from pipeline.settings import EXECUTION, FLAG, setting
+
+if TYPE_CHECKING:
+    from pipeline.builder.preflight import BuildRequest
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,20 @@ def build(settings: BuildSettings, job: BuildJob) -> None:
     Finished shards are kept: run the same command again to continue after an interruption. To add to a finished data
     set, run it with more transforms, more severities or a larger --limit.
     """
+    run(settings.request(), job, settings.out)
+
+
+def run(request: BuildRequest, job: BuildJob, out: str) -> None:
+    """Run a build or a dry run of it, and print the result.
+
+    Raises:
+        typer.Exit: The build is incomplete, or has failures that are not allowed.
+    """
     from pipeline.builder.build import run_build
     from pipeline.builder.dry_run import dry_run
     from pipeline.cli.event_log import BuildLog
     from pipeline.cli.progress import Display
 
-    request = settings.request()
     watcher = BuildLog() if job.log == "json" else Display()
     if job.check_only:
         with watcher:
@@ -50,6 +62,6 @@ def build(settings: BuildSettings, job: BuildJob) -> None:
         return
     with watcher:
         result = run_build(request, watcher)
-    print_result(result, job.as_json, settings.out)
+    print_result(result, job.as_json, out)
     if result.failed and not job.allow_failures:
         raise typer.Exit(Exit.FAULTS)

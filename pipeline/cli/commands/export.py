@@ -16,7 +16,8 @@ class ExportSettings(Reading):
     """An export.
 
     Attributes:
-        to: Layout to write. One of: imagefolder, imagefolder-tfds, cifar-npy, mp4, frames, parquet, imagenet-s-folder.
+        to: Layout to write. One of: imagefolder, imagefolder-tfds, cifar-npy, mp4, frames, parquet, mirror,
+            imagenet-s-folder.
         out: Folder to write to.
         classes: For imagefolder: text file with one class name per line, in label order; these folders are created even
             if empty.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.builder.settings import PlanSettings
 from pipeline.cli.console import print_json, print_table, warn
 from pipeline.cli.options import Printing, command
-from pipeline.text import counted
+from pipeline.text import counted, duration
 
 
 @command()
@@ -52,7 +52,7 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
         ("output images", f"{planned.samples:,} ({len(recipe.conditions())} per image)"),
         ("shards", f"{planned.shards:,} with up to {counted(recipe.shards.size, 'image')} each"),
         ("size", f"about {decimal(cost.output_bytes)}"),
-        ("time", f"about {cost.core_seconds / 3600:,.3f} core-hours ({_duration(cost.core_seconds)} on one core)"),
+        ("time", f"about {cost.core_seconds / 3600:,.3f} core-hours ({duration(cost.core_seconds)} on one core)"),
         ("estimated from", f"{counted(cost.measured, 'image')} processed on this machine"),
     ]
     if planned.labels:
@@ -62,8 +62,3 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     print_table([recipe.name, ""], rows)
     for warning in planned.warnings:
         warn(warning)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds + 0.5), 60)
-    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min {rest:02d} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +22,11 @@ import manifests
 from manifests import Row
 from pipeline.datasets.export.names import class_labels, file_stem, safe_name
 from pipeline.datasets.export.state import Export, pixels_of
+from pipeline.datasets.paths import condition_folder
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.images.encoders import Jpeg, Mp4, Npy, Png, encode_members, npy_header
+from pipeline.images.files import Own, format_of
 from pipeline.transforms.family import Condition
 
 PARQUET_GROUP = 100
@@ -60,7 +63,8 @@ def _transform(condition: Condition) -> str:
 
 def _by_severity(condition: Condition) -> str:
     """Return the folder as in ImageNet-C: ``fog/3``, or ``none`` without a level."""
-    return f"{_transform(condition)}/{condition.level}" if condition.level else _transform(condition)
+    _transform(condition)
+    return condition_folder(condition)
 
 
 def _by_config(condition: Condition) -> str:
@@ -287,6 +291,29 @@ def _parquet_row(sample: Sample) -> dict[str, Any]:
     return {"image": image, "label": row.label, "key": row.key, "transform": row.transform, "level": row.level}
 
 
+def _mirror_paths(running: Export) -> list[str]:
+    _refuse_sequences(running, "use mp4 or frames")
+    return [_by_severity(condition) for condition in running.survey.conditions]
+
+
+def _mirror(running: Export) -> None:
+    """Write ``<condition>/<path of the source image>``. Only a payload of another format changes the suffix."""
+    for condition, rows in running.conditions():
+        folder = _by_severity(condition)
+        running.target.start_folder()
+        for sample in running.read(rows):
+            row, (suffix, data) = sample.row, _image(sample)
+            if isinstance(sample.encoder, Own):
+                name = sample.encoder.file_name(row.origin)
+            else:
+                stem, ending = os.path.splitext(row.origin)
+                name = row.origin if ending and format_of(ending) == format_of(suffix) else f"{stem}{suffix}"
+            what = f"the path of the source image {row.origin!r}"
+            name = "/".join(safe_name(part, what) for part in name.split("/"))
+            running.target.reserve_name(name, row.source_id)
+            running.target.write(f"{folder}/{name}", data)
+
+
 def _imagenet_s_paths(running: Export) -> list[str]:
     _refuse_sequences(running, "this layout stores one array per image; use mp4 or frames")
     folders = [_by_severity(condition) for condition in running.survey.conditions]
@@ -336,6 +363,7 @@ LAYOUTS: Mapping[str, ExportLayout] = {
     "mp4": _class_layout(_by_difficulty, _mp4_file, sequences=True),
     "frames": _class_layout(_by_difficulty, _frame_files, sequences=True),
     "parquet": ExportLayout(_parquet_paths, _parquet),
+    "mirror": ExportLayout(_mirror_paths, _mirror),
     "imagenet-s-folder": ExportLayout(_imagenet_s_paths, _imagenet_s_folder),
 }
 """Layout name -> layout."""

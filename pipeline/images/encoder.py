@@ -1,0 +1,76 @@
+"""The interface of payload encoders."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+Image = NDArray[np.uint8]
+"""An RGB image (H, W, 3), or the frames of a sequence (T, H, W, 3)."""
+
+
+class Encoder(BaseModel):
+    """A payload format. ``decode`` inverts ``encode`` up to the loss of the format.
+
+    Attributes:
+        suffix: File name suffix.
+        whole_sequence: Whether one payload holds all frames of a sequence; otherwise each frame has its own.
+        images: Whether single images can be stored.
+        bare: Whether payloads are plain pixel values, so that every reader gets the same ones.
+        lossless: Whether readers get the pixels that were encoded.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    suffix: ClassVar[str]
+    whole_sequence: ClassVar[bool] = False
+    images: ClassVar[bool] = True
+    bare: ClassVar[bool] = False
+    lossless: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        """Return name and settings as in the manifest: ``jpeg quality=85 optimize=true``."""
+        settings = self.model_dump(exclude={"name"}, mode="json")
+        return " ".join([self.name, *(f"{key}={str(value).lower()}" for key, value in settings.items())])
+
+    @property
+    def dtype(self) -> type[np.uint8] | type[np.uint16]:
+        """Type of the pixel values. Its largest value stands for 1.0."""
+        return np.uint8
+
+    def encode(self, image: Image, grain: bool = False) -> bytes:
+        """Return the payload. ``grain``: the content is noise, for which some encoders have other settings."""
+        raise NotImplementedError
+
+    def decode(self, data: bytes) -> Image:
+        """Return the pixels that readers get from a payload. Raises ValueError for an invalid payload."""
+        raise NotImplementedError
+
+    def stored(self, image: Image, grain: bool = False) -> Image:
+        """Return the pixels that readers get of an image or sequence once it is stored."""
+        return image if self.lossless else self.decode(self.encode(image, grain))
+
+    def of(self, origin: str, data: object = None) -> Encoder:
+        """Return the encoder of the samples of one source image: this one, unless the file decides the format.
+
+        Args:
+            origin: Path of the image in the source.
+            data: Its encoded bytes, whose tags are copied. Not needed for decoding.
+        """
+        return self
+
+    def decode_into(self, data: bytes, target: Image) -> None:
+        """Decode into an existing array. Raises ValueError for an invalid payload or one of another shape."""
+        pixels = self.decode(data)
+        require_shape(pixels.shape, target)
+        target[...] = pixels
+
+
+def require_shape(shape: tuple[int, ...], target: Image) -> None:
+    """Raise ValueError if an image of this shape does not fit into an array."""
+    if shape != target.shape:
+        raise ValueError(f"the shape is {shape}, expected {target.shape}")
