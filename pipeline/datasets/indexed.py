@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from posixpath import dirname
-from typing import Any, BinaryIO, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,14 +84,14 @@ class Indexed(Stored):
             for row in rows:
                 if row.status == manifests.OK:
                     try:
-                        sample = self._pick(file, row)
+                        file.seek(row.offset or 0)
+                        sample = indexed_sample(row, file.read(payload_size(row)))
                     except ValueError as error:
                         raise DamagedShardError(Fault(row.key, str(error))) from error
                     yield CheckedSample(sample)
 
-    def _pick(self, file: BinaryIO, row: Row) -> Sample:
-        file.seek(row.offset or 0)
-        return indexed_sample(row, file.read(payload_size(row)))
+    def _pick(self, row: Row) -> Sample:
+        return indexed_sample(row, self.files.read_at(row.shard, row.offset or 0, payload_size(row)))
 
 
 _FILES: Mapping[str, type[Encoder]] = {**ENCODERS, ORIGINAL: Original}

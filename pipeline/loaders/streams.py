@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import IterableDataset, default_collate, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from corruptions.validation import is_integer
@@ -260,17 +260,7 @@ class Stream(SharedStream):
             yield self._item(list(islice(rows, stop - start)))
 
     def _item(self, rows: Sequence[Row]) -> Any:
-        samples = [self._items.of(row) for row in rows]
-        if self._batch_size is None:
-            return samples[0]
-        try:
-            return Batch(default_collate(samples))
-        except RuntimeError as error:
-            shapes = sorted({str(tuple(np.shape(image))) for image, *_ in samples})
-            raise UserError(
-                f"the images of a batch have different shapes, for example {' and '.join(shapes[:2])}: pass an "
-                "input_transform that resizes and crops them, or omit batch_size"
-            ) from error
+        return self._items.of(rows[0]) if self._batch_size is None else Batch(self._items.batch(rows))
 
     def _facts(self) -> object:
         ids = None if self._ids is None else sorted(self._ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from bisect import bisect_right
@@ -30,6 +29,7 @@ from pipeline.evaluate.predict.preparation import Preparation, different_sizes, 
 from pipeline.execution.local_worker import end_with
 from pipeline.execution.processes import environment
 from pipeline.guardian import guarded
+from pipeline.loaders.items import empty
 from pipeline.loaders.order import Share
 from pipeline.loaders.rows import stream_rows
 from pipeline.loaders.schedule import Schedule
@@ -328,7 +328,7 @@ def _batches(
             changed += row.pixel_sha256 is not None and pixel_digest(sample.pixels()) != row.pixel_sha256
         for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else sample.frames_into()):
             if partial_batch is None:
-                partial_batch = _PartialBatch(_empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
+                partial_batch = _PartialBatch(empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
             decode_into(partial_batch.images[len(partial_batch.rows)].numpy())
             partial_batch.rows.append(row)
             partial_batch.frames.append(frame)
@@ -349,15 +349,3 @@ def _prepared(sample: Sample, preparation: Preparation) -> Iterator[Callable[[np
 
 def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, changed: int) -> FrameBatch:
     return FrameBatch(index, partial_batch.images, partial_batch.rows, partial_batch.frames, last, compared, changed)
-
-
-def _empty(shape: tuple[int, ...], dtype: type[np.uint8] | type[np.uint16]) -> torch.Tensor:
-    """Return memory for images. Raise RuntimeError in a loader process that has no shared memory.
-
-    That of a loader process is shared with its parent: torch would copy it, in a thread whose errors nobody receives.
-    """
-    if get_worker_info() is None:
-        return torch.from_numpy(np.empty(shape, dtype))
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    storage = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]
-    return torch.from_numpy(np.empty(0, dtype)).set_(storage).view(shape)
