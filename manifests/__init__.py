@@ -19,6 +19,7 @@ from manifests.reading import (
     read_rows,
     read_slice,
     read_tables,
+    table_rows,
 )
 from manifests.schema import COLUMNS, FAILED, LISTING, OK, SCHEMA, ListedImage, Row
 from manifests.seal import FACT_SEAL, is_sealed, is_sealed_file, seal, seal_file, with_blank_seal
@@ -55,6 +56,7 @@ __all__ = [
     "read_tables",
     "seal",
     "seal_file",
+    "table_rows",
     "with_blank_seal",
     "write_listing",
     "write_part",

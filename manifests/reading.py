@@ -248,7 +248,12 @@ def _as_value_errors(path: Path) -> Iterator[None]:
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
 
 
-def _python_rows(path: Path, table: pa.Table) -> Iterator[tuple[Any, ...]]:
+def table_rows(table: pa.Table) -> Iterator[Row]:
+    """Yield the rows of a table, whose columns have one chunk each. Raise ValueError as in ``read_rows``."""
+    return (Row(*values) for values in _python_rows("the manifest", table))
+
+
+def _python_rows(path: Path | str, table: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a table as Python objects, converted in batches."""
     try:
         columns = [_python_values(column.chunk(0)) for column in table.columns if table.num_rows]

@@ -24,16 +24,26 @@ def preserve_process() -> Iterator[None]:
             restore(library, state)
 
 
+def _torch_flags(torch: Any) -> list[tuple[Any, str]]:
+    """Return the settings that an evaluation changes: object and attribute."""
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # torch 2.9
+        precisions = [(operation, "fp32_precision") for operation in (cudnn.conv, cudnn.rnn, matmul)]
+    else:
+        precisions = [(cudnn, "allow_tf32"), (matmul, "allow_tf32")]
+    return [(cudnn, "deterministic"), (cudnn, "benchmark"), *precisions]
+
+
 def _torch_state(torch: Any) -> tuple[Any, ...]:
-    """Return the settings of cuDNN, and the random states of the CPU and of the GPUs in use."""
-    cudnn, cuda = torch.backends.cudnn, torch.cuda
-    gpus = cuda.get_rng_state_all() if cuda.is_initialized() else None
-    return cudnn.deterministic, cudnn.benchmark, torch.get_rng_state(), gpus
+    """Return the settings of cuDNN and of products, and the random states of the CPU and of the GPUs in use."""
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    return [getattr(*flag) for flag in _torch_flags(torch)], torch.get_rng_state(), gpus
 
 
 def _restore_torch(torch: Any, state: tuple[Any, ...]) -> None:
-    cudnn = torch.backends.cudnn
-    cudnn.deterministic, cudnn.benchmark, cpu, gpus = state
+    flags, cpu, gpus = state
+    for flag, value in zip(_torch_flags(torch), flags, strict=True):
+        setattr(*flag, value)
     torch.set_rng_state(cpu)
     if gpus is not None:
         torch.cuda.set_rng_state_all(gpus)

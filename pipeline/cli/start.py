@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -19,7 +20,10 @@ def main() -> None:
     _use_utf8()
     from pipeline.cli.app import main as run
 
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # collecting what libraries hold takes longer than the rest of the exit
 
 
 def _exit(cause: bytes, code: int) -> None:

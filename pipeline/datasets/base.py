@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -355,8 +355,7 @@ class DataSet:
         if row.key != sample_key(row.source_id, Condition(row.transform, row.level)):
             raise UserError(f"{row.key} in {row.shard} does not match its manifest row: run robustshards verify")
         try:
-            with self.files.open(row.shard) as file:
-                sample = self._pick(file, row)
+            sample = self._pick(row)
         except (OSError, ValueError) as error:
             raise UserError(f"cannot read {row.key} in {row.shard} ({error}): run robustshards verify") from error
         if not sample.intact:
@@ -365,7 +364,7 @@ class DataSet:
             )
         return sample
 
-    def _pick(self, file: BinaryIO, row: Row) -> Sample:
+    def _pick(self, row: Row) -> Sample:
         raise NotImplementedError
 
 

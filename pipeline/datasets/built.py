@@ -67,13 +67,15 @@ class Built(Stored):
             except UnsafeTarError as error:
                 raise DamagedShardError(Fault(shard, str(error))) from error
 
-    def _pick(self, file: BinaryIO, row: Row) -> Sample:
-        # Read from the header of the first payload member, so that the span consists of whole members.
-        file.seek((row.offset or 0) - BLOCK)
-        span = file.read(BLOCK + payload_size(row))
-        tar = io.BytesIO(span + bytes(-len(span) % BLOCK + 2 * BLOCK))
-        data = [_read_member(tar, member, row.size or 0) for member in safe_members(tar)]
-        return self._sample(row, dict(zip(self.suffixes(row), data, strict=True)))
+    def _pick(self, row: Row) -> Sample:
+        suffixes, offset, size = self.suffixes(row), row.offset or 0, payload_size(row)
+        if len(suffixes) == 1:
+            data = [self.files.read_at(row.shard, offset, size)]
+        else:  # read from the header of the first payload member, so that the span consists of whole members
+            span = self.files.read_at(row.shard, offset - BLOCK, BLOCK + size)
+            tar = io.BytesIO(span + bytes(-len(span) % BLOCK + 2 * BLOCK))
+            data = [_read_member(tar, member, size) for member in safe_members(tar)]
+        return self._sample(row, dict(zip(suffixes, data, strict=True)))
 
     def _sample(self, row: Row, members: Mapping[str, bytes]) -> Sample:
         return StoredSample(row, members, self.recipe.encoder.of(row.origin))

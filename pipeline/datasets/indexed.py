@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from posixpath import dirname
-from typing import Any, BinaryIO, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +82,21 @@ class Files(Stored):
         with self.files.open(shard) as file:
             for row in sound:
                 try:
-                    sample = self._pick(file, row)
+                    file.seek(row.offset or 0)
+                    sample = self._sample(row, file.read(self._size(row)))
                 except ValueError as error:
                     raise DamagedShardError(Fault(row.key, str(error))) from error
                 yield CheckedSample(sample)
+
+    def _pick(self, row: Row) -> Sample:
+        return self._sample(row, self.files.read_at(row.shard, row.offset or 0, self._size(row)))
+
+    def _size(self, row: Row) -> int:
+        """Return the number of bytes to read for a sample."""
+        return payload_size(row)
+
+    def _sample(self, row: Row, data: bytes) -> Sample:
+        return indexed_sample(row, data)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -96,10 +107,6 @@ class Indexed(Files):
     def absolute_location(self) -> Location:
         """The location with absolute paths, for processes in other folders."""
         return super().absolute_location._replace(data=absolute(self.files.root))
-
-    def _pick(self, file: BinaryIO, row: Row) -> Sample:
-        file.seek(row.offset or 0)
-        return indexed_sample(row, file.read(payload_size(row)))
 
 
 _FILES: Mapping[str, type[Encoder]] = {**ENCODERS, ORIGINAL: Original}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,9 +33,12 @@ class Mirror(Files):
             for name, size in self.store.listing(condition_folder(condition), "").items()
         }
 
-    def _pick(self, file: BinaryIO, row: Row) -> Sample:
+    def _size(self, row: Row) -> int:
+        return payload_size(row) + 1  # a longer file has another digest
+
+    def _sample(self, row: Row, data: bytes) -> Sample:
         encoder = self.recipe.encoder.of(row.origin)
-        return StoredSample(row, {encoder.suffix: file.read(payload_size(row) + 1)}, encoder)
+        return StoredSample(row, {encoder.suffix: data}, encoder)
 
 
 class PresentFiles:

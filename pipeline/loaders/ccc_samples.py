@@ -18,7 +18,8 @@ from manifests import Row
 from pipeline.datasets.base import Chunk, DataSet, Location
 from pipeline.datasets.samples import RenderedSample
 from pipeline.errors import UserError
-from pipeline.images.encoders import Encoder, Jpeg, Npy
+from pipeline.images.encoder import Encoder
+from pipeline.images.encoders import Jpeg, Npy
 from pipeline.loaders.protocols import CCC, find
 from pipeline.loaders.schedule import Schedule, checked_parameters
 from pipeline.render.ccc import CCCImages, ccc_images

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
@@ -15,7 +16,7 @@ from manifests import Row
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
 from pipeline.loaders.order import named_conditions
-from pipeline.loaders.rows import RowTable, all_rows, check_ids, check_samples, filters
+from pipeline.loaders.rows import check_ids, check_samples, filters, joined, rows_of
 from pipeline.text import counted, printable
 
 
@@ -73,10 +74,10 @@ class Images(Dataset[Any]):
                 '"fog", 5; omit both to read all conditions, or use Stream for a list of them'
             )
         self._filters = filters(transform, level, chosen)
-        self._loaded: RowTable | None = self._load()
-        self._length = len(self._loaded)
+        self._loaded: pa.Table | None = None
+        self._length = self._rows.num_rows
         self._name = data_set.name
-        check_samples(self._loaded.tables, chosen, unlabelled, data_set.name)
+        check_samples([self._rows], chosen, unlabelled, data_set.name)
         if not self._length:
             wanted = " ".join(str(part) for part in (transform, level) if part is not None) or "any transform"
             held = named_conditions(data_set.counts())
@@ -87,6 +88,10 @@ class Images(Dataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return self._items.of(self.row(index))
+
+    def __getitems__(self, indices: Sequence[int]) -> Sequence[tuple[Any, ...]]:
+        """Return several samples, as a ``DataLoader`` asks for those of a batch."""
+        return self._items.together(rows_of(self._rows, [self._position(index) for index in indices]))
 
     def __repr__(self) -> str:
         """Return the data set, the condition, the number of samples and their form."""
@@ -102,10 +107,7 @@ class Images(Dataset[Any]):
     @property
     def labels(self) -> NDArray[np.int64]:
         """The labels of all samples, (samples,); -1 for samples without one."""
-        if self._loaded is None:
-            self._loaded = self._load()
-        parts = [table["label"].to_numpy() for table in self._loaded.tables]
-        return np.concatenate([np.zeros(0, np.int64), *parts])
+        return np.array(self._rows["label"])
 
     def row(self, index: int) -> Row:
         """Return the manifest row of a sample: its key, source image, class, transform, level and digests.
@@ -117,9 +119,16 @@ class Images(Dataset[Any]):
             IndexError: If there is no such sample.
             TypeError: If the index is not an integer.
         """
-        if self._loaded is None:
-            self._loaded = self._load()
-        return self._loaded[check_integer(index, "index")]
+        return rows_of(self._rows, [self._position(index)])[0]
 
-    def _load(self) -> RowTable:
-        return all_rows(self._items.data_set.tables(manifests.COLUMNS, self._filters))
+    def _position(self, index: int) -> int:
+        number = check_integer(index, "index")
+        if not -self._length <= number < self._length:
+            raise IndexError(f"index {number} is out of range: there are {counted(self._length, 'sample')}")
+        return number % self._length
+
+    @property
+    def _rows(self) -> pa.Table:
+        if self._loaded is None:
+            self._loaded = joined(self._items.data_set.tables(manifests.COLUMNS, self._filters))
+        return self._loaded

@@ -32,56 +32,50 @@ from pipeline.transforms.family import Condition
 MAX_HELD = 2**17
 """Maximum number of rows of a stream that a process holds."""
 
+FEW_ROWS = 8
+"""Number of rows below which it is faster to convert each value on its own."""
+
 ROBUSTBENCH = "robustbench-5000"
 """Name of the 5,000 validation images of ImageNet that RobustBench uses."""
 
 _VALIDATION_IMAGE = re.compile(r"ILSVRC2012_val_0*(\d+)")
 
 
-class RowTable:
-    """Rows with random access. Raise IndexError for positions outside of -len .. len - 1."""
-
-    def __init__(self, tables: Sequence[pa.Table], places: NDArray[np.int64] | None = None) -> None:
-        """Initialise it.
-
-        Args:
-            tables: All columns of the rows.
-            places: Index of each row in the concatenated tables. Default: the order of the tables.
-        """
-        self.tables = tables
-        self._starts = np.cumsum([0, *(table.num_rows for table in tables)])
-        self._places = places
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def __getitem__(self, position: int) -> Row:
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"index {position} is out of range: there are {counted(len(self), 'sample')}")
-        place = position % len(self) if self._places is None else self._places[position]
-        number = int(np.searchsorted(self._starts, place, side="right")) - 1
-        offset = int(place - self._starts[number])
-        return Row(*(column[offset].as_py() for column in self.tables[number].columns))
+def joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """Return tables with all columns of the manifest as one, whose columns have one chunk each."""
+    parts = list(tables)
+    if any(part.schema != parts[0].schema for part in parts):  # a text is dictionary-encoded in some row groups only
+        parts = [part.cast(manifests.SCHEMA) for part in parts]
+    columns = pa.concat_tables(parts).unify_dictionaries().columns if parts else manifests.SCHEMA.empty_table().columns
+    del parts
+    for number, column in enumerate(columns):  # one after another, so that only one column is in memory twice
+        columns[number] = column.combine_chunks()
+    return pa.table(columns, names=list(manifests.COLUMNS))
 
 
-def all_rows(tables: Iterable[pa.Table]) -> RowTable:
-    """Return all rows of tables."""
-    return RowTable(list(tables))
+def rows_of(table: pa.Table, positions: Sequence[int]) -> list[Row]:
+    """Return the rows at positions of a table that :func:`joined` returned."""
+    if len(positions) < FEW_ROWS:
+        return [Row(*(column[position].as_py() for column in table.columns)) for position in positions]
+    return list(manifests.table_rows(table.take(pa.array(positions)).combine_chunks()))
 
 
-def rows_at(tables: Iterable[pa.Table], positions: NDArray[np.int64]) -> RowTable:
-    """Return the rows at positions of tables, in the order of ``positions``; one table at a time is held in full."""
+def rows_at(tables: Iterable[pa.Table], positions: NDArray[np.int64]) -> Iterator[Row]:
+    """Yield the rows at positions of tables, in the order of ``positions``; one table at a time is held in full."""
     ascending = np.argsort(positions, kind="stable")
     wanted = positions[ascending]
-    kept, start = [], 0
-    for table in tables:
-        low, high = np.searchsorted(wanted, [start, start + table.num_rows])
-        if low < high:
-            kept.append(table.take(pa.array(wanted[low:high] - start)))
-        start += table.num_rows
+
+    def kept() -> Iterator[pa.Table]:
+        start = 0
+        for table in tables:
+            low, high = np.searchsorted(wanted, [start, start + table.num_rows])
+            if low < high:
+                yield table.take(pa.array(wanted[low:high] - start))
+            start += table.num_rows
+
     places = np.empty_like(ascending)
     places[ascending] = np.arange(len(ascending))
-    return RowTable(kept, places)
+    yield from manifests.table_rows(joined(kept()).take(pa.array(places)).combine_chunks())
 
 
 def filters(
@@ -214,8 +208,7 @@ def stream_rows(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | Non
         for start in range(low, high, MAX_HELD):
             places = schedule.order(entry)[wanted[start : min(start + MAX_HELD, high)] - (end - size)]
             tables = (data_set.tables(manifests.COLUMNS, filters(*condition, ids)) for condition in step)
-            rows = rows_at(chain.from_iterable(tables), places)
-            yield from (rows[place] for place in range(len(places)))
+            yield from rows_at(chain.from_iterable(tables), places)
 
 
 def write_order(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | None, batch_size: int, path: str) -> None:

@@ -18,7 +18,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from corruptions.validation import is_integer
 from manifests import Row
 from pipeline.errors import UserError
-from pipeline.loaders.items import Data, Form, InputTransform, Items, as_lists, open_data, stacked
+from pipeline.loaders.items import Data, Form, InputTransform, Items, as_lists, open_data
 from pipeline.loaders.order import Share, check_seed
 from pipeline.loaders.rows import read_schedule, stream_rows
 from pipeline.loaders.schedule import Schedule
@@ -276,10 +276,9 @@ class Stream(SharedStream):
             yield self._item(list(islice(rows, stop - start)))
 
     def _item(self, rows: Sequence[Row]) -> Any:
-        samples = [self._items.of(row) for row in rows]
         if self._batch_size is None:
-            return samples[0]
-        return Batch(as_lists(samples) if self._as_lists else stacked(samples))
+            return self._items.of(rows[0])
+        return Batch(as_lists([self._items.of(row) for row in rows]) if self._as_lists else self._items.batch(rows))
 
     def _facts(self) -> object:
         ids = None if self._ids is None else sorted(self._ids)

@@ -67,6 +67,13 @@ class Store(Protocol):
             OSError: The file cannot be read.
         """
 
+    def read_at(self, name: str, offset: int, size: int) -> bytes:
+        """Read ``size`` bytes of a file from ``offset``, or fewer at its end; raise OSError if it cannot be read.
+
+        For random access to files that a manifest names: a local folder checks a name once, like :meth:`open`, and
+        keeps files open.
+        """
+
     def size(self, name: str) -> int:
         """Return the size of a file in bytes, or -1 if it does not exist."""
 

@@ -9,9 +9,12 @@ import os
 import shutil
 import stat
 import uuid
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage.base import LARGEST_READ, FolderEntry, path_sort_key, skip_nothing
@@ -22,6 +25,9 @@ _LOCK = ".lock"
 
 _NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags for opening the lock file: do not follow a link, and do not wait for a pipe."""
+
+MAX_OPEN_FILES = 128
+"""Number of files that a store keeps open for random access."""
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -57,6 +63,11 @@ class LocalStore:
         self._folder = local_path(root)
         self.root = str(self._folder)
         self._allow_links_out = allow_links_out
+        self._parents: dict[str, Path] = {}
+        self._opened: OrderedDict[str, _OpenFile] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parents": {}, "_opened": OrderedDict()}
 
     def above(self) -> LocalStore:
         """Return the parent folder as a store."""
@@ -94,7 +105,31 @@ class LocalStore:
 
     def open(self, name: str) -> io.BufferedReader:
         """Open a regular file for reading; the result supports seeking. Raise OSError if it cannot be read."""
-        return open_regular(self.path(name))
+        return _reader(self._descriptor(name))
+
+    def read_at(self, name: str, offset: int, size: int) -> bytes:
+        """Read bytes of a file. Some files stay open, for the next call. Raise OSError if it cannot be read."""
+        file = self._opened.pop(name, None) or _OpenFile(self._descriptor(name))
+        self._opened[name] = file
+        if len(self._opened) > MAX_OPEN_FILES:
+            with suppress(KeyError):  # another thread may have removed the last one
+                self._opened.popitem(last=False)
+        return os.pread(file.descriptor, size, offset)
+
+    def _descriptor(self, name: str) -> int:
+        """Open a regular file and return its descriptor. Raise UserError or OSError like :meth:`open`.
+
+        A folder is checked once, since :meth:`path` looks at every parent, which takes longer than reading an image.
+        """
+        folder, _, file = name.rpartition("/")
+        if (parent := self._parents.get(folder)) is None:
+            parent = self._parents[folder] = self.path(folder)
+        try:
+            return _open_descriptor(parent / file, os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EINVAL):  # a link, a pipe or a device
+                raise
+        return _open_descriptor(self.path(name))
 
     def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
         """Read ``size`` bytes of a file from ``offset``, or everything after ``offset``. Raise OSError on failure."""
@@ -274,14 +309,31 @@ class LocalStore:
         return UserError(f"another build is writing to {self.root}: wait for it to finish, or choose another folder")
 
 
+class _OpenFile:
+    """An opened file, which is closed when no thread uses it any more."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+
+
 def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file for reading. Raise RefusedFileError for other kinds of files, and OSError on failure."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return _reader(_open_descriptor(path))
+
+
+def _open_descriptor(path: Path, flags: int = 0) -> int:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    kind = os.fstat(handle).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(handle)
+        what = _KINDS.get(stat.S_IFMT(kind), "not a regular file")
+        raise RefusedFileError(errno.EINVAL, f"this is {what}: use a regular file", str(path))
+    return handle
+
+
+def _reader(handle: int) -> io.BufferedReader:
     try:
-        kind = os.fstat(handle).st_mode
-        if not stat.S_ISREG(kind):
-            what = _KINDS.get(stat.S_IFMT(kind), "not a regular file")
-            raise RefusedFileError(errno.EINVAL, f"this is {what}: use a regular file", str(path))
         return open(handle, "rb")
     except BaseException:
         os.close(handle)

@@ -101,6 +101,8 @@ class UrlStore:
             asked["end"] = offset + size
         return with_retries(f"read {self.root}/{name}", partial(self._files.cat_file, self._path(name), **asked))
 
+    read_at = read
+
     def size(self, name: str) -> int:
         """Return the size of a file in bytes, or -1 if it does not exist."""
         info = self._info(name)

@@ -105,9 +105,16 @@ def test_model_in_memory_is_not_modified(data_folder: Path, model: torch.nn.Modu
 
 
 def process_state() -> list[Any]:
-    cudnn = torch.backends.cudnn
+    cudnn: Any = torch.backends.cudnn
     generators = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-    return [*generators, cudnn.deterministic, cudnn.benchmark, cv2.getNumThreads(), gc.get_freeze_count()]
+    return [
+        *generators,
+        cudnn.deterministic,
+        cudnn.benchmark,
+        cudnn.conv.fp32_precision,
+        cv2.getNumThreads(),
+        gc.get_freeze_count(),
+    ]
 
 
 @pytest.mark.parametrize(("error", "raised"), [(None, None), (ValueError, rs.UserError), (KeyboardInterrupt,) * 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.evaluate.results.predictions import Outputs
 from pipeline.tasks.schema import Task
 
-PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+PRECISIONS = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+ASYNCHRONOUS = frozenset({"cuda"})
+"""Types of devices that copy while they compute."""
 
 _NO_GRADIENTS = "does not require grad"
 """Part of torch's message about a backward pass of outputs that were computed without gradients."""
@@ -65,13 +69,63 @@ class Normaliser:
         return values.view(-1, height, width, channels).permute(0, 3, 1, 2)
 
 
+class Copies:
+    """Copies between the CPU and a device. A GPU makes them while it computes, and the CPU does not wait for them."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream: Any = torch.cuda.Stream(device) if device.type in ASYNCHRONOUS else None  # type: ignore[no-untyped-call]
+
+    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy on the device, or the tensor if it is there. What is computed next waits for the copy."""
+        if self._stream is None or tensor.device.type == self._device.type:
+            return tensor.to(self._device)
+        if not tensor.is_pinned():  # the CPU waits for copies of other memory
+            tensor = tensor.pin_memory()
+        computing = torch.cuda.current_stream(self._device)
+        with torch.cuda.stream(self._stream):
+            copy = tensor.to(self._device, non_blocking=True)
+        computing.wait_stream(self._stream)
+        copy.record_stream(computing)
+        return copy
+
+    def to_cpu(self, tensors: Sequence[torch.Tensor]) -> Pending:
+        """Start to copy the results of what was started before."""
+        if self._stream is None:
+            return Pending(tuple(tensors))
+        computing = torch.cuda.current_stream(self._device)
+        copies = tuple(tensor.to("cpu", non_blocking=True) for tensor in tensors)  # to pinned memory
+        return Pending(copies, computing.record_event())
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The outputs of a batch, in the order of the fields of ``Outputs``, which may not be computed yet.
+
+    Attributes:
+        outputs: Their tensors.
+        ready: Event of the GPU after which they are in the memory of the CPU. None if it need not be waited for.
+    """
+
+    outputs: tuple[torch.Tensor, ...]
+    ready: torch.cuda.Event | None = None
+
+    def wait(self) -> Outputs:
+        """Wait for the outputs and return them."""
+        if self.ready is not None:
+            self.ready.synchronize()
+        return fetched(self.outputs)
+
+
 class Classifier:
     """A model on its device, with the precision, input size and batch size of an evaluation."""
 
     def __init__(self, table: EvaluationTable, model: Model) -> None:
         run = table.run
         torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+        _allow_tf32(run.precision == "tf32")
         self.device = torch.device(run.device)
+        self._copies = Copies(self.device)
         self._table = table
         module = model.module.to(self.device)
         if run.channels_last:
@@ -99,13 +153,13 @@ class Classifier:
             UserError: The model raises any exception.
         """
         count, size = len(images), self._table.input.size
-        values = self._normalise(images.to(self.device, non_blocking=True))
-        if self._ordered:
-            values = values.clone()
+        reused = values = self._normalise(self._copies.to_device(images))
         if size and values.shape[2:] != (size, size):
             values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
         if not self._table.run.channels_last:
             values = values.contiguous()
+        if self._ordered and values.data_ptr() == reused.data_ptr():
+            values = values.clone()
         cast = torch.autocast(self.device.type, self._type) if self._type else nullcontext()
         try:
             with self._gradients(), cast, redirect_stdout(sys.stderr):
@@ -139,9 +193,13 @@ class Classifier:
             reason = f"{type(error).__name__}: {first_line(error)}"
             raise UserError(f"reset() of the model {self._table.model.spec} fails: {reason}") from error
 
-    def start(self, batch: FrameBatch) -> tuple[torch.Tensor, ...]:
+    def start(self, batch: FrameBatch) -> Pending:
         """Start computing a batch and return its outputs. Raise UserError if the model lacks the class of a label."""
         labels = np.array([row.label for row in batch.rows])
+        if labels.max() >= self._table.labels:
+            row = batch.rows[int(labels.argmax())]
+            raise UserError(f"{row.key} has label {row.label}, but the model has only {self._table.labels} classes")
+        on_device = self._copies.to_device(torch.from_numpy(labels))
         logits = self.logits(batch.images)
         if logits.shape[1] != self._table.model.classes:
             classes, first = logits.shape[1], self._table.model.classes
@@ -149,14 +207,11 @@ class Classifier:
                 f"the model {self._table.model.name} returns {classes} classes, but it returned {first} classes for an "
                 "earlier batch"
             )
-        if labels.max() >= self._table.labels:
-            row = batch.rows[int(labels.argmax())]
-            raise UserError(f"{row.key} has label {row.label}, but the model has only {self._table.labels} classes")
-        return ranked(logits, torch.from_numpy(labels).to(self.device), self._groups)
+        return self._copies.to_cpu(ranked(logits, on_device, self._groups))
 
-    def finish(self, outputs: tuple[torch.Tensor, ...]) -> Outputs:
+    def finish(self, outputs: Pending) -> Outputs:
         """Wait for the outputs of a batch and return them. Raise UserError if they are NaN or infinite."""
-        received = fetched(outputs)
+        received = outputs.wait()
         if not np.isfinite(received.confidence).all():
             raise UserError(
                 f"the model {self._table.model.name} returns NaN or infinite values: with fp16, try bf16 or fp32"
@@ -165,11 +220,22 @@ class Classifier:
 
 
 def fetched(outputs: tuple[torch.Tensor, ...]) -> Outputs:
-    """Wait for what ``ranked`` returned, and return it in the memory of the CPU."""
+    """Return what ``ranked`` returned as arrays; waits for a device other than a GPU."""
     top5, rank, probability, confidence, free, squared = (each.cpu().numpy() for each in outputs)
     return Outputs(
         top5.astype(np.int32), rank.astype(np.int32), probability, confidence, free.astype(np.int32), squared
     )
+
+
+def _allow_tf32(allowed: bool) -> None:
+    """Allow or forbid products of 19-bit numbers on a GPU, which torch allows for convolutions by default."""
+    cudnn: Any = torch.backends.cudnn
+    matmul: Any = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # torch 2.9
+        for operation in (cudnn.conv, cudnn.rnn, matmul):
+            operation.fp32_precision = "tf32" if allowed else "ieee"
+    else:
+        cudnn.allow_tf32 = matmul.allow_tf32 = allowed
 
 
 def torch_message(error: BaseException) -> str:

@@ -10,14 +10,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 
 from pipeline.datasets.base import Chunk, Location
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
-from pipeline.evaluate.predict.classifier import Classifier
+from pipeline.evaluate.predict.classifier import Classifier, Pending
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
 from pipeline.evaluate.predict.stream import (
@@ -127,7 +126,7 @@ class Predictor:
         else:
             frames, resets, seen = FrameStream(job.data_set, chunks, batch, self._preparation), set(), -1
         stream = load(frames, job.loaders, pin)
-        in_flight: deque[tuple[FrameBatch, tuple[torch.Tensor, ...]]] = deque()
+        in_flight: deque[tuple[FrameBatch, Pending]] = deque()
         start = perf_counter()
         for item in stream:
             if isinstance(item, BrokenChunk):
@@ -160,7 +159,7 @@ class Predictor:
         chunks: Sequence[Chunk],
         parts: Sequence[_Part],
         batch: FrameBatch,
-        outputs: tuple[torch.Tensor, ...],
+        outputs: Pending,
         counts: PredictionCounts,
     ) -> None:
         """Add the outputs of a batch to its part, and publish the part after its last batch."""

@@ -120,7 +120,7 @@ class EvaluationRequest(ModelRequest):
         note: Remark about the model for reports, for example: trained with these corruptions.
         channels_last: Use the channels-last memory format, which is often faster on GPUs.
         compile: Compile the model with torch.compile.
-        precision: Floating-point type. One of: fp32, bf16, fp16.
+        precision: Floating-point type. One of: fp32, tf32, bf16, fp16.
         steps: Steps for images that are not prepared yet, e.g. shorter_side=256,center_crop=224; or none. Default:
             those of the data set's task, if it has one. Where the model requires another side, the last crop and the
             resize before it are changed in proportion. Names: shorter_side, square, center_crop, center_fraction, trim.
@@ -146,7 +146,7 @@ class EvaluationRequest(ModelRequest):
     note: str | None = setting(None, text("TEXT"), MODEL)
     channels_last: bool = setting(False, FLAG, MODEL)
     compile: bool = setting(False, FLAG, MODEL)
-    precision: Precision = setting("fp32", choice("fp32", "bf16", "fp16", metavar="NAME"), MODEL)
+    precision: Precision = setting("fp32", choice("fp32", "tf32", "bf16", "fp16", metavar="NAME"), MODEL)
     steps: Steps | None = setting(None, Kind(_steps, metavar="NAME=N,..."), PREPROCESSING)
     resize: str | None = setting(None, text("NAME"), PREPROCESSING)
     batch_size: int = setting(0, integer(0), EXECUTION)

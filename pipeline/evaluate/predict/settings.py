@@ -96,6 +96,8 @@ def settings(
     largest, device = largest_batch(height, width, size), available_device(request.device)
     recorded = earlier.run.batch if earlier else 0
     batch = request.batch_size or model.batch or recorded
+    if request.precision == "tf32" and not device.startswith("cuda"):
+        raise UserError(f"invalid precision tf32 for {device}: only NVIDIA GPUs have it; use fp32, or --device cuda")
     if model.batch and request.ordered:
         raise UserError(
             f"the model {request.model} accepts only batches of {model.batch}, but the last batches of an ordered "
@@ -333,9 +335,11 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
     """
     batch, (height, width) = table.run.batch, images.size()
     last = min((chunk.frames - 1) % batch + 1 for chunk in images.chunks if chunk.frames)
+    # A compiled model takes minutes to make: find the batch size without the compiler, then check that it compiles.
+    trial = table.model_copy(update={"run": table.run.model_copy(update={"compile": table.run.compile and not shrink})})
     try:
         black = torch.zeros((batch if table.stream else min(last, 2), height, width, 3), dtype=torch.uint8)
-        logits = Classifier(table, model).logits(black)
+        logits = Classifier(trial, model).logits(black)
     except (RuntimeError, ValueError, TypeError) as error:
         raise UserError(
             f"the model {table.model.spec} cannot run on {table.run.device} with a batch size of {batch}: "
@@ -346,4 +350,6 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
             raise
         smaller = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch // 2})})
         return _run_once(smaller, model, images, shrink)
+    if trial.run.compile != table.run.compile:
+        return _run_once(table, model, images, shrink=False)
     return table.model_copy(update={"model": table.model.model_copy(update={"classes": int(logits.shape[1])})})

@@ -34,7 +34,7 @@ FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "pixels_changed", "pixels_checked"
 FACT_EVALUATION = "evaluation"
 """Metadata key of the merged file: the digest of the evaluation's settings."""
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 
 DESCRIPTIVE = {"note", "parameters", "multiply_adds"}
 """Fields of ``[model]`` that predictions do not depend on."""
