@@ -24,6 +24,7 @@ from bench import (
     import_speed,
     loader_speed,
     low_pass_speed,
+    noise_3dcc_speed,
     peers,
     rendered_speed,
     report,
@@ -64,6 +65,7 @@ def main() -> None:
     for data_set, side, profile in (("ImageNet-C-bar", 224, "imagenet"), ("CIFAR-10-C-bar", 32, "cifar")):
         times = c_bar_speed.measure(prepare(clean, [("square", side)]), profile, options.seconds / 3)
         sections.append(_printed(c_bar_speed.table(f"{data_set}, {side} x {side}", times)))
+    sections.append(_printed(noise_3dcc_speed.table(noise_3dcc_speed.measure(clean, options.seconds / 3))))
     sections.append(_printed(low_pass_speed.table(low_pass_speed.measure(clean, options.seconds))))
     if options.only_corruptions:
         return

@@ -32,7 +32,10 @@ CandidateName = Literal[
 ]  # fmt: skip
 """Candidates of ImageNet-Syn2Nat."""
 
-Name = ImageNetCName | BarName | CandidateName
+Noise3dccName = Literal["iso_noise", "low_light", "color_quant"]
+"""Corruptions of ImageNet-3DCC that need no depth."""
+
+Name = ImageNetCName | BarName | CandidateName | Noise3dccName
 """Corruptions that ``corrupt`` accepts."""
 
 PerturbationName = Literal[
@@ -43,6 +46,7 @@ PerturbationName = Literal[
 
 Group = Literal[
     "benchmark", "validation", "all", "noise", "blur", "weather", "digital", "extra", "c-bar", "candidates", "syn2nat",
+    "3dcc-noise",
 ]  # fmt: skip
 """Groups of corruptions."""
 

@@ -61,6 +61,16 @@ def bar_sheet(photograph: np.ndarray, severity: int = 3) -> Image.Image:
     return grid(tiles, columns=4)
 
 
+def noise_sheet(photograph: np.ndarray) -> Image.Image:
+    """Return the three corruptions of ImageNet-3DCC that need no depth, a row each: clean, severities 1, 3 and 5."""
+    image = prepare(photograph, IMAGENET)
+    tiles = []
+    for name in corruptions.names("3dcc-noise"):
+        tiles.append(labelled(image, "clean"))
+        tiles += [labelled(corruptions.corrupt(image, name, each, seed=1), f"{name} {each}") for each in (1, 3, 5)]
+    return grid(tiles, columns=4)
+
+
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
     """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
@@ -87,3 +97,4 @@ if __name__ == "__main__":
     perturbation_sheet(photograph).save(folder / "imagenet-p.jpg", quality=85, optimize=True)
     candidate_sheet(photograph).save(folder / "syn2nat.jpg", quality=85, optimize=True)
     bar_sheet(photograph).save(folder / "imagenet-c-bar.jpg", quality=85, optimize=True)
+    noise_sheet(photograph).save(folder / "3dcc.jpg", quality=85, optimize=True)

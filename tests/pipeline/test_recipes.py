@@ -228,6 +228,7 @@ EDITIONS = {
     "imagenet-syn2nat-candidates": ("imagenet", 224),
     "imagenet-c-bar": ("imagenet", 224),
     "cifar-10-c-bar": ("cifar", 32),
+    "imagenet-3dcc-noise": ("imagenet", 224),
     "low-pass": ("imagenet", 224),
     "low-pass-299": ("inception", 299),
     "low-pass-64": ("tiny", 64),
