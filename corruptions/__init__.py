@@ -14,7 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import blur, c_bar, candidates, ccc, digital, noise, noise_3dcc, severities, validation, weather
+from corruptions import (
+    blur,
+    c_bar,
+    candidates,
+    ccc,
+    digital,
+    noise,
+    noise_3dcc,
+    severities,
+    validation,
+    watermark,
+    weather,
+)
 from corruptions.catalogue import SEVERITIES, Image, Options, Registry, Transform, draw_nothing
 from corruptions.draws import FastDraws
 from corruptions.literals import Group, Name, Profile, Severity
@@ -48,13 +60,23 @@ extra, the name of validation in the published archives."""
 
 get = _REGISTRY.get
 
-_DRAWN: Mapping[str, Transform] = {**candidates.CANDIDATES, **noise_3dcc.CORRUPTIONS}
+_DRAWN: Mapping[str, Transform] = {
+    **candidates.CANDIDATES,
+    **noise_3dcc.CORRUPTIONS,
+    **watermark.CORRUPTIONS,
+}
 """Name -> corruption whose draws are a mapping, for ``draw`` and ``apply``."""
 
 _ROWS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **_DRAWN}
 """Name -> corruption or candidate."""
 
-_GROUPS: Mapping[str, tuple[str, ...]] = {**GROUPS, **c_bar.GROUPS, **candidates.GROUPS, **noise_3dcc.GROUPS}
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    **GROUPS,
+    **c_bar.GROUPS,
+    **candidates.GROUPS,
+    **noise_3dcc.GROUPS,
+    **watermark.GROUPS,
+}
 """Group -> names in published order."""
 
 
@@ -66,7 +88,7 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
             ``validation`` (4), which the published archives call ``extra``; or ``all`` (19).
             ``c-bar``: the ten of ImageNet-C-bar, then the other five of CIFAR-10-C-bar. Of ImageNet-Syn2Nat:
             ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark. ``3dcc-noise``: the three of
-            ImageNet-3DCC that need no depth.
+            ImageNet-3DCC that need no depth. ``imagenet-w``: the watermark of ImageNet-W.
 
     Returns:
         The names.

@@ -71,6 +71,12 @@ def noise_sheet(photograph: np.ndarray) -> Image.Image:
     return grid(tiles, columns=4)
 
 
+def watermark_sheet(photograph: np.ndarray) -> Image.Image:
+    """Return a photograph without and with the watermark of ImageNet-W."""
+    image = prepare(photograph, IMAGENET)
+    return grid([labelled(image, "clean"), labelled(corruptions.corrupt(image, "watermark"), "watermark")], columns=2)
+
+
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
     """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
@@ -97,4 +103,5 @@ if __name__ == "__main__":
     perturbation_sheet(photograph).save(folder / "imagenet-p.jpg", quality=85, optimize=True)
     candidate_sheet(photograph).save(folder / "syn2nat.jpg", quality=85, optimize=True)
     bar_sheet(photograph).save(folder / "imagenet-c-bar.jpg", quality=85, optimize=True)
+    watermark_sheet(photograph).save(folder / "imagenet-w.png", optimize=True)
     noise_sheet(photograph).save(folder / "3dcc.jpg", quality=85, optimize=True)

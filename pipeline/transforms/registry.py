@@ -16,6 +16,7 @@ from pipeline.transforms import (
     imagenet_c_bar,
     imagenet_p,
     imagenet_s,
+    imagenet_w,
     low_pass,
     syn2nat,
 )
@@ -100,6 +101,7 @@ FAMILIES = Families(
         imagenet_c_bar.FAMILY,
         low_pass.FAMILY,
         imagenet_3dcc_noise.FAMILY,
+        imagenet_w.FAMILY,
         clean.FAMILY,
         adversarial.FAMILY,
     ]

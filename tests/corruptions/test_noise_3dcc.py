@@ -98,7 +98,8 @@ def test_every_size_is_accepted_and_the_input_is_kept(name: str, size: tuple[int
     before = image.copy()
     made = corruptions.corrupt(image, name, 5, seed=1)
     assert np.array_equal(image, before)
-    assert (made.dtype, made.shape, np.shares_memory(made, image)) == (np.uint8, image.shape, False)
+    assert made.dtype == np.uint8
+    assert (made.shape, np.shares_memory(made, image)) == (image.shape, False)
 
 
 def test_both_sources_have_the_means_and_variances_of_poisson() -> None:
@@ -140,4 +141,4 @@ def test_other_profiles_and_severities_are_refused() -> None:
     with pytest.raises(ValueError, match="profile must be 'imagenet' for 'low_light', not 'cifar'"):
         corruptions.corrupt(ramp(), "low_light", 1, profile="cifar")
     with pytest.raises(ValueError, match=r"severity must be 1\.\.5, not 6"):
-        corruptions.draw(ramp(), "low_light", severity=6)  # type: ignore[arg-type]
+        corruptions.draw(ramp(), "low_light", severity=6)

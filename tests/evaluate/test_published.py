@@ -154,7 +154,7 @@ def test_style_transfer_is_compared_only_where_it_was_evaluated(tmp_path: Path, 
 
 def test_every_figure_is_shown_in_a_section_and_given_once() -> None:
     rows = facts()
-    families = {"imagenet", "imagenet-c", "imagenet-p", "low-pass", "natural-robustness", "imagenet-3dcc"}
+    families = {"imagenet", "imagenet-c", "imagenet-p", "low-pass", "natural-robustness", "imagenet-3dcc", "imagenet-w"}
     known = {*families, *PUBLISHED_SETS.values(), *shipped(), *PARTS, *PUBLISHED_RECIPES}
     known |= {f"stream {name}" for name in PROTOCOLS}
     assert {row["data_set"] for row in rows} <= known

@@ -229,6 +229,8 @@ EDITIONS = {
     "imagenet-c-bar": ("imagenet", 224),
     "cifar-10-c-bar": ("cifar", 32),
     "imagenet-3dcc-noise": ("imagenet", 224),
+    "imagenet-w": ("imagenet", 224),
+    "imagenet-w-384": ("imagenet", 384),
     "low-pass": ("imagenet", 224),
     "low-pass-299": ("inception", 299),
     "low-pass-64": ("tiny", 64),

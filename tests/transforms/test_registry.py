@@ -45,6 +45,7 @@ def test_built_in_families_are_valid() -> None:
         "c-bar",
         "low-pass",
         "imagenet-3dcc-noise",
+        "imagenet-w",
         "none",
     ]
     assert list(FAMILIES)[: len(names)] == names

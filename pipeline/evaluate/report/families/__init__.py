@@ -15,6 +15,7 @@ from pipeline.evaluate.report.families import (
     imagenet_c_bar,
     imagenet_p,
     imagenet_s,
+    imagenet_w,
     low_pass,
     natural,
     streams,
@@ -37,6 +38,7 @@ REPORTS: Sequence[FamilyReport] = (
     imagenet_c_bar.REPORT,
     low_pass.REPORT,
     imagenet_3dcc_noise.REPORT,
+    imagenet_w.REPORT,
     adversarial.REPORT,
 )
 """Built-in reports on transforms; families that are not listed use the default report."""
