@@ -104,10 +104,13 @@ def _overlaid(image: Image, size: tuple[int, ...], blend: Blend) -> Image:
 
 
 def _blend(opacity: NDArray[np.uint8]) -> Blend:
-    rows, columns = (np.flatnonzero(opacity.max(axis=axis, initial=0)) for axis in (1, 0))
-    box = tuple(slice(each[0], each[-1] + 1) if each.size else slice(0) for each in (rows, columns))
-    alpha = np.repeat(opacity[box][:, :, None], 3, axis=2).astype(np.uint16)
-    return Blend(*box, 255 - alpha, 255 * alpha + 127)  # sums are at most 65,152
+    rows, columns = (_extent(np.flatnonzero(opacity.max(axis=axis, initial=0))) for axis in (1, 0))
+    alpha = np.repeat(opacity[rows, columns, None], 3, axis=2).astype(np.uint16)
+    return Blend(rows, columns, 255 - alpha, 255 * alpha + 127)  # sums are at most 65,152
+
+
+def _extent(places: NDArray[np.int64]) -> slice:
+    return slice(int(places[0]), int(places[-1]) + 1) if places.size else slice(0)
 
 
 @lru_cache(maxsize=8)
