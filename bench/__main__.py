@@ -30,6 +30,7 @@ from bench import (
     resize_speed,
     scaling,
     sequence_speed,
+    single_speed,
 )
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.images.resizers import prepare
@@ -64,6 +65,7 @@ def main() -> None:
     for data_set, side, profile in (("ImageNet-C-bar", 224, "imagenet"), ("CIFAR-10-C-bar", 32, "cifar")):
         times = c_bar_speed.measure(prepare(clean, [("square", side)]), profile, options.seconds / 3)
         sections.append(_printed(c_bar_speed.table(f"{data_set}, {side} x {side}", times)))
+    sections.append(_printed(single_speed.table(single_speed.measure(clean, options.seconds / 3))))
     sections.append(_printed(low_pass_speed.table(low_pass_speed.measure(clean, options.seconds))))
     if options.only_corruptions:
         return

@@ -1,7 +1,8 @@
-"""The corruptions of ImageNet-C and ImageNet-C-bar, and the candidates of ImageNet-Syn2Nat.
+"""The corruptions of ImageNet-C, ImageNet-C-bar and ImageNet-3DCC, and the candidates of ImageNet-Syn2Nat.
 
 ``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
-halves of what a candidate does. ``ccc`` has the streams of continuously changing corruptions.
+halves of what a candidate or a corruption of ImageNet-3DCC does. ``ccc`` has the streams of continuously changing
+corruptions.
 """
 
 from __future__ import annotations
@@ -13,7 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import blur, c_bar, candidates, ccc, digital, noise, severities, validation, weather
+from corruptions import (
+    blur,
+    c_bar,
+    candidates,
+    ccc,
+    digital,
+    noise,
+    noise_3dcc,
+    severities,
+    validation,
+    watermark,
+    weather,
+)
 from corruptions.catalogue import (
     DETECTION,
     SEVERITIES,
@@ -62,8 +75,24 @@ extra, the name of validation in the published archives."""
 
 get = _REGISTRY.get
 
-_ROWS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **candidates.CANDIDATES}
-"""Name -> corruption of ImageNet-C or ImageNet-C-bar, or candidate."""
+_DRAWN: Mapping[str, Transform] = {
+    **candidates.CANDIDATES,
+    **noise_3dcc.CORRUPTIONS,
+    **watermark.CORRUPTIONS,
+}
+"""Name -> corruption whose draws are a mapping, for ``draw`` and ``apply``."""
+
+_ROWS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **_DRAWN}
+"""Name -> corruption or candidate."""
+
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    **GROUPS,
+    **c_bar.GROUPS,
+    **candidates.GROUPS,
+    **noise_3dcc.GROUPS,
+    **watermark.GROUPS,
+}
+"""Group -> names in published order."""
 
 
 def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could not be keys of a Mapping[str, ...]
@@ -73,7 +102,8 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
         group: Of ImageNet-C: ``benchmark`` (15), or one of its parts ``noise``, ``blur``, ``weather`` and ``digital``;
             ``validation`` (4), which the published archives call ``extra``; or ``all`` (19).
             ``c-bar``: the ten of ImageNet-C-bar, then the other five of CIFAR-10-C-bar. Of ImageNet-Syn2Nat:
-            ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark.
+            ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark. ``3dcc-noise``: the three of
+            ImageNet-3DCC that need no depth. ``imagenet-w``: the watermark of ImageNet-W.
 
     Returns:
         The names.
@@ -81,7 +111,7 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
     Raises:
         ValueError: If the group is unknown.
     """
-    return find("group", {**GROUPS, **c_bar.GROUPS, **candidates.GROUPS}, group)
+    return find("group", _GROUPS, group)
 
 
 def corrupt(
@@ -95,25 +125,26 @@ def corrupt(
     channels: Channels = "rgb",
     options: Options = DEFAULTS,
 ) -> Image:
-    """Return the image corrupted as in ImageNet-C or ImageNet-C-bar, or by a candidate.
+    """Return the image corrupted as in ImageNet-C, ImageNet-C-bar or ImageNet-3DCC, or by a candidate.
 
     ImageNet-C: Hendrycks & Dietterich, ICLR 2019. ImageNet-C-bar and CIFAR-10-C-bar: Mintun, Kirillov & Xie, NeurIPS
-    2021. Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting:
-    severity 1 of profile ``"imagenet"``.
+    2021. ImageNet-3DCC: Kar, Yeo, Atanov & Zamir, CVPR 2022. Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier
+    & Ospici, BMVC 2021). Each has one setting: severity 1 of profile ``"imagenet"``.
 
     Args:
         image: uint8 array, 0..255: RGB (H, W, 3), or grey (H, W) or (H, W, 1), which is repeated to three channels.
-            Both sides must be at least 16 pixels, for candidates 130. The array is not modified.
-        name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")`` and ``names("candidates")`` list
-            them.
+            Both sides must be at least 16 pixels, for candidates 130, for ``names("3dcc-noise")`` 1. The array is not
+            modified.
+        name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")``, ``names("candidates")`` and
+            ``names("3dcc-noise")`` list them.
         severity: Severity, 1..5; for candidates only 1. A float, 0..5, is a real severity of one of the 15 corruptions
             of ``names("benchmark")`` with profile ``"imagenet"``: its parameters are interpolated as in CCC. 3.0 equals
             3, and 0.0 gives a copy and draws nothing.
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
             or ``"cifar"`` (32). The image may have any other size. Corruptions of ImageNet-C-bar accept
-            ``"imagenet"``, ``"cifar"`` or both, as published; candidates only ``"imagenet"``. ``"detection"`` is for
-            images of any size of at least 32 x 32: the corruptions of ImageNet-C as the package ``imagecorruptions``
-            computes them, which published results on COCO-C, Pascal-C and Cityscapes-C have used.
+            ``"imagenet"``, ``"cifar"`` or both, as published; candidates and ImageNet-3DCC only ``"imagenet"``.
+            ``"detection"`` is for images of any size of at least 32 x 32: the corruptions of ImageNet-C as the package
+            ``imagecorruptions`` computes them, which published results on COCO-C, Pascal-C and Cityscapes-C have used.
         seed: Seed of the fast generator, 0 <= seed < 2**128. Give every image its own seed: with equal seeds, the noise
             is equal too, or similar at other severities. Default: 0 for every image, with a warning at the second one.
         rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script. Use it to
@@ -177,36 +208,40 @@ def corruptor(
     return corrupted
 
 
-def draw(image: NDArray[np.uint8], name: Name, *, seed: int | None = None) -> dict[str, Any]:
-    """Return what a candidate draws for an image.
+def draw(image: NDArray[np.uint8], name: Name, *, severity: Severity = 1, seed: int | None = None) -> dict[str, Any]:
+    """Return what a candidate or a corruption of ImageNet-3DCC draws for an image.
 
     ``apply(image, name, draw(image, name, seed=seed))`` equals ``corrupt(image, name, seed=seed)``.
 
     Args:
-        image: uint8 array as in :func:`corrupt`. Both sides must be at least 130 pixels. The array is not modified.
-        name: Name of a candidate. ``names("candidates")`` lists them.
+        image: uint8 array as in :func:`corrupt`. For candidates, both sides must be at least 130 pixels. The array is
+            not modified.
+        name: Name in ``names("candidates")`` or ``names("3dcc-noise")``.
+        severity: Severity, 1..5; for candidates only 1.
         seed: Seed of the fast generator, as in :func:`corrupt`. Give every image its own.
 
     Returns:
-        The draws: key -> number, string, tuple, list or array. It is empty for candidates without a random part.
+        The draws: key -> number, string, tuple, list or array. It is empty for transforms without a random part.
 
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name.
     """
-    row = candidates.get(name)
+    row, parameters = _resolve_drawn(name, severity)
     rgb = validation.to_rgb(image, row.smallest)
-    return row.draw(validation.draw_source(rgb, seed), rgb, None) or {}
+    return row.draw(validation.draw_source(rgb, seed), rgb, parameters) or {}
 
 
-def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Image:
-    """Return the image corrupted by a candidate with given draws.
+def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any], *, severity: Severity = 1) -> Image:
+    """Return the image corrupted by a candidate or as in ImageNet-3DCC, with given draws.
 
     Args:
-        image: uint8 array as in :func:`corrupt`. Both sides must be at least 130 pixels. The array is not modified.
-        name: Name of a candidate. ``names("candidates")`` lists them.
+        image: uint8 array as in :func:`corrupt`. For candidates, both sides must be at least 130 pixels. The array is
+            not modified.
+        name: Name in ``names("candidates")`` or ``names("3dcc-noise")``.
         draws: The keys and values that :func:`draw` returns for an image of the same size. Lists are accepted for
             tuples and arrays. What references record beside the draws is ignored, as ``scale`` of Perspective.
+        severity: Severity, 1..5; for candidates only 1.
 
     Returns:
         A new C-contiguous uint8 RGB array (H, W, 3).
@@ -215,9 +250,15 @@ def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Ima
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name, or if draws are missing or unknown.
     """
-    row = candidates.get(name)
+    row, parameters = _resolve_drawn(name, severity)
     rgb = validation.to_rgb(image, row.smallest)
-    return row.apply(rgb, None, candidates.check_draws(row, draws))
+    return row.apply(rgb, parameters, candidates.check_draws(row, draws))
+
+
+def _resolve_drawn(name: str, severity: int) -> tuple[Transform, Any]:
+    """Return a transform whose draws are a mapping, and its parameters. Raises TypeError and ValueError."""
+    row = find("candidate", _DRAWN, name)
+    return row, row.parameters("imagenet", validation.check_level(severity, row.numbers, "severity"))
 
 
 def _resolve(name: str, severity: float, profile: str, options: Options) -> tuple[Transform, Any]:

@@ -20,9 +20,9 @@ from corruptions.validation import check_integer, to_rgb
 
 ACKNOWLEDGEMENT = "I train on the benchmark"
 """The sentence that allows corruptions of a benchmark."""
-BENCHMARK_GROUPS: tuple[Group, ...] = ("benchmark", "syn2nat", "c-bar")
+BENCHMARK_GROUPS: tuple[Group, ...] = ("benchmark", "syn2nat", "c-bar", "3dcc-noise", "imagenet-w")
 """Groups of corruptions that measure robustness, for which models should not be trained."""
-DISJOINT_GROUPS: tuple[Group, ...] = ("all", "c-bar", "candidates")
+DISJOINT_GROUPS: tuple[Group, ...] = ("all", "c-bar", "candidates", "3dcc-noise", "imagenet-w")
 """Groups that together have every corruption."""
 UNCHANGED = 0
 """The severity that leaves an image unchanged."""

@@ -64,6 +64,9 @@ class DrawSource(Protocol):
     def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.integer]:
         """Draw photon counts with mean ``image / 255 * lam`` for each value of the image."""
 
+    def photons(self, rows: NDArray[np.uint8], means: NDArray[np.float64]) -> NDArray[np.integer]:
+        """Draw photon counts with mean ``means[row]`` for each row number. Means are at most 2000."""
+
     def counts(self, mean: float, shape: Shape) -> NDArray[np.integer]:
         """Draw Poisson numbers with one mean, 0..16384."""
 
@@ -109,6 +112,10 @@ class PublishedDraws:
     def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.int64]:
         """Draw int64 photon counts with mean ``image / 255 * lam``."""
         return self._rng.poisson(image / 255.0 * lam)
+
+    def photons(self, rows: NDArray[np.uint8], means: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Draw int64 photon counts with mean ``means[row]``."""
+        return self._rng.poisson(means[rows])
 
     def counts(self, mean: float, shape: Shape) -> NDArray[np.int64]:
         """Draw int64 Poisson numbers with one mean."""
@@ -185,10 +192,17 @@ class FastDraws:
         """Draw uint16 photon counts with mean ``image / 255 * lam``."""
         return poisson.counts(image.reshape(-1), *poisson.tables(float(lam)), self._stream()).reshape(image.shape)
 
+    def photons(self, rows: NDArray[np.uint8], means: NDArray[np.float64]) -> NDArray[np.uint16]:
+        """Draw uint16 photon counts with mean ``means[row]``, rounded to float32: equal means share their tables."""
+        tables = poisson.tables_of(means.astype(np.float32).tobytes())
+        return poisson.counts(rows.reshape(-1), *tables, self._stream()).reshape(rows.shape)
+
     def counts(self, mean: float, shape: Shape) -> NDArray[np.uint16]:
         """Draw uint16 Poisson numbers with one mean."""
         levels = np.zeros(math.prod(shape), np.uint8)
-        return poisson.counts(levels, *poisson.single_table(float(mean)), self._stream()).reshape(shape)
+        return poisson.counts(
+            levels, *poisson.build_tables(np.array([mean], np.float64), False), self._stream()
+        ).reshape(shape)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
         """Draw 0..count - 1 in random order, int64 (count,), every order equally likely."""

@@ -32,7 +32,13 @@ CandidateName = Literal[
 ]  # fmt: skip
 """Candidates of ImageNet-Syn2Nat."""
 
-Name = ImageNetCName | BarName | CandidateName
+Noise3dccName = Literal["iso_noise", "low_light", "color_quant"]
+"""Corruptions of ImageNet-3DCC that need no depth."""
+
+WatermarkName = Literal["watermark"]
+"""The watermark of ImageNet-W."""
+
+Name = ImageNetCName | BarName | CandidateName | Noise3dccName | WatermarkName
 """Corruptions that ``corrupt`` accepts."""
 
 PerturbationName = Literal[
@@ -43,6 +49,7 @@ PerturbationName = Literal[
 
 Group = Literal[
     "benchmark", "validation", "all", "noise", "blur", "weather", "digital", "extra", "c-bar", "candidates", "syn2nat",
+    "3dcc-noise", "imagenet-w",
 ]  # fmt: skip
 """Groups of corruptions."""
 

@@ -71,6 +71,22 @@ def order_sheet(photograph: np.ndarray) -> Image.Image:
     return grid(tiles, columns=3)
 
 
+def noise_sheet(photograph: np.ndarray) -> Image.Image:
+    """Return the three corruptions of ImageNet-3DCC that need no depth, a row each: clean, severities 1, 3 and 5."""
+    image = prepare(photograph, IMAGENET)
+    tiles = []
+    for name in corruptions.names("3dcc-noise"):
+        tiles.append(labelled(image, "clean"))
+        tiles += [labelled(corruptions.corrupt(image, name, each, seed=1), f"{name} {each}") for each in (1, 3, 5)]
+    return grid(tiles, columns=4)
+
+
+def watermark_sheet(photograph: np.ndarray) -> Image.Image:
+    """Return a photograph without and with the watermark of ImageNet-W."""
+    image = prepare(photograph, IMAGENET)
+    return grid([labelled(image, "clean"), labelled(corruptions.corrupt(image, "watermark"), "watermark")], columns=2)
+
+
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
     """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
@@ -98,3 +114,5 @@ if __name__ == "__main__":
     candidate_sheet(photograph).save(folder / "syn2nat.jpg", quality=85, optimize=True)
     order_sheet(photograph).save(folder / "native-bgr.jpg", quality=85, optimize=True)
     bar_sheet(photograph).save(folder / "imagenet-c-bar.jpg", quality=85, optimize=True)
+    watermark_sheet(photograph).save(folder / "imagenet-w.png", optimize=True)
+    noise_sheet(photograph).save(folder / "3dcc.jpg", quality=85, optimize=True)

@@ -45,7 +45,7 @@ def digests() -> dict[str, str]:
     """SHA-256 of each corrupted picture, of each sequence, of each candidate and of filtered ones, fast source."""
     corrupted = {
         f"{name} {severity}": corruptions.corrupt(picture(), name, severity, seed=17)
-        for name in corruptions.names("all")
+        for name in (*corruptions.names("all"), *corruptions.names("3dcc-noise"))
         for severity in SEVERITIES
     }
     unlike = {

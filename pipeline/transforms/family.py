@@ -79,12 +79,14 @@ class Recognition:
         places: Recognised paths, as shown in messages: ``<corruption>/<severity>/<class>/<file>``.
         bare_level: Level of a folder or file that names only the transform; None if a level is required.
         other_names: Whether transforms that are in no family count as transforms of this one.
+        published_names: Further transforms of published data sets, which this project cannot make, in their order.
         level_folders: Transform -> name of a folder -> level, for levels that published folders do not count from 1.
     """
 
     places: tuple[str, ...] = ()
     bare_level: int | None = None
     other_names: bool = False
+    published_names: tuple[str, ...] = ()
     level_folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
@@ -179,6 +181,10 @@ class Family:
             width: Width of the images in pixels.
         """
         return min(self.pass_all(height, width, shape) for shape in self.shapes) if self.pass_all else None
+
+    def knows(self, name: str) -> bool:
+        """Return whether a name is that of a transform of the family, or of the data sets that it recognises."""
+        return name in (*self.names, *self.recognition.published_names) or self.recognition.other_names
 
     def select(self, only: Sequence[str]) -> tuple[str, ...]:
         """Return the transforms of names and groups, each once, in published order.

@@ -11,10 +11,12 @@ from pipeline.errors import UserError
 from pipeline.transforms import (
     adversarial,
     clean,
+    imagenet_3dcc_noise,
     imagenet_c,
     imagenet_c_bar,
     imagenet_p,
     imagenet_s,
+    imagenet_w,
     low_pass,
     syn2nat,
 )
@@ -98,6 +100,8 @@ FAMILIES = Families(
         syn2nat.FAMILY,
         imagenet_c_bar.FAMILY,
         low_pass.FAMILY,
+        imagenet_3dcc_noise.FAMILY,
+        imagenet_w.FAMILY,
         clean.FAMILY,
         adversarial.FAMILY,
     ]

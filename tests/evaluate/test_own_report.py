@@ -129,8 +129,17 @@ def test_a_family_of_sequences_without_a_report_is_refused(registered: dict[str,
     ):
         report_of("films")
     assert list(reports()) == [
-        *("corruptions", "perturbations", "system_noise", "syn2nat", "c_bar", "low_pass", "adversarial", "shifts"),
-        *("anomalies", "clean", "budgets", "streams"),
+        *(
+            "corruptions",
+            "perturbations",
+            "system_noise",
+            "syn2nat",
+            "c_bar",
+            "low_pass",
+            "imagenet_3dcc_noise",
+            "imagenet_w",
+        ),
+        *("adversarial", "shifts", "anomalies", "clean", "budgets", "streams"),
     ]
 
 

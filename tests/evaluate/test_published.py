@@ -154,16 +154,20 @@ def test_style_transfer_is_compared_only_where_it_was_evaluated(tmp_path: Path, 
 
 def test_every_figure_is_shown_in_a_section_and_given_once() -> None:
     rows = facts()
-    families = {"imagenet", "imagenet-c", "imagenet-p", "low-pass", "natural-robustness"}
+    families = {"imagenet", "imagenet-c", "imagenet-p", "low-pass", "natural-robustness", "imagenet-3dcc", "imagenet-w"}
     known = {*families, *PUBLISHED_SETS.values(), *shipped(), *PARTS, *PUBLISHED_RECIPES}
     known |= {f"stream {name}" for name in (*PROTOCOLS, *(f"ccc {baseline}" for baseline in (40, 20, 0)))}
     known |= set(detection.PUBLISHED.values())
     assert {row["data_set"] for row in rows} <= known
     metric_names = {metric.name for report in (*reports().values(), NATURAL_REPORT) for metric in report.metrics}
     assert {row["figure"] for row in rows} <= metric_names
-    keys = Counter((row["model"], row["data_set"], row["transform"], row["figure"]) for row in rows)
+    keys = Counter(tuple(row[key] for key in ("model", "data_set", "transform", "level", "figure")) for row in rows)
     assert max(keys.values()) == 1
-    names = {"", "style_transfer", *corruptions.names("benchmark"), *corruptions.names("c-bar")}
+    names = {
+        "",
+        "style_transfer",
+        *(name for each in ("benchmark", "c-bar", "3dcc-noise") for name in corruptions.names(each)),
+    }
     attacks = {row["transform"] for row in rows if row["data_set"] in PUBLISHED_RECIPES} - {""}
     assert {row["transform"] for row in rows} - attacks == names
     assert attacks <= {*ATTACKS}

@@ -12,7 +12,7 @@ import pytest
 import corruptions
 import perturbations
 import robustshards as rs
-from corruptions import c_bar, candidates, literals
+from corruptions import c_bar, candidates, literals, noise_3dcc, watermark
 from corruptions.catalogue import PROFILES
 from corruptions.low_pass import SHAPES, ShapeName
 from perturbations.catalogue import DIFFICULTIES
@@ -35,9 +35,23 @@ def members(literal: Any) -> list[Any]:
         (literals.ImageNetCName, corruptions.names("all")),
         (literals.BarName, corruptions.names("c-bar")),
         (literals.CandidateName, corruptions.names("candidates")),
-        (literals.Name, (*corruptions.names("all"), *c_bar.CORRUPTIONS, *candidates.CANDIDATES)),
+        (literals.WatermarkName, corruptions.names("imagenet-w")),
+        (literals.Noise3dccName, corruptions.names("3dcc-noise")),
+        (
+            literals.Name,
+            (
+                *corruptions.names("all"),
+                *c_bar.CORRUPTIONS,
+                *candidates.CANDIDATES,
+                *noise_3dcc.CORRUPTIONS,
+                *watermark.CORRUPTIONS,
+            ),
+        ),
         (literals.PerturbationName, perturbations.names("all")),
-        (literals.Group, (*corruptions.GROUPS, *c_bar.GROUPS, *candidates.GROUPS)),
+        (
+            literals.Group,
+            (*corruptions.GROUPS, *c_bar.GROUPS, *candidates.GROUPS, *noise_3dcc.GROUPS, *watermark.GROUPS),
+        ),
         (literals.Severity, corruptions.SEVERITIES),
         (literals.Difficulty, DIFFICULTIES),
         (literals.Profile, PROFILES),

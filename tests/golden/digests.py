@@ -175,7 +175,7 @@ def _published_draws() -> Iterator[tuple[str, Compute]]:
 
     All other digests are of the fast generator.
     """
-    for family_name in ("corruptions", "c-bar", "perturbations"):
+    for family_name in ("corruptions", "c-bar", "perturbations", "imagenet-3dcc-noise"):
         for name in FAMILIES[family_name].names:
             yield f"published-draws/{family_name}/{name}", partial(_published, family_name, name)
 

@@ -111,6 +111,21 @@ def candidate_outputs(golden: Arrays) -> Iterator[Output]:
         yield Output(name, key, corruptions.apply(image, name, draws), golden[key])
 
 
+NOISE_SEED = 5000
+"""The reference images of ImageNet-3DCC's severity s were drawn with RandomState(5000 + s)."""
+
+
+def noise_outputs(golden: Arrays) -> Iterator[Output]:
+    """Yield the outputs of the corruptions of ImageNet-3DCC."""
+    for key, expected in golden.items():
+        name, _, rest = key.partition("/")
+        if name in corruptions.names("3dcc-noise"):
+            severity, image = rest.split("/")
+            rng = np.random.RandomState(NOISE_SEED + int(severity))
+            found = corruptions.corrupt(golden[f"input/{image}"], name, int(severity), rng=rng)
+            yield Output(name, key, found, expected)
+
+
 FAMILIES: Mapping[str, tuple[str, Callable[[Arrays], Iterable[Output]]]] = {
     "ImageNet-C": ("imagenet_c", corruption_outputs),
     "Detection": ("native", native_outputs),
@@ -118,6 +133,7 @@ FAMILIES: Mapping[str, tuple[str, Callable[[Arrays], Iterable[Output]]]] = {
     "ImageNet-P": ("imagenet_p", frames),
     "ImageNet-S": ("imagenet_s", pair_outputs),
     "ImageNet-Syn2Nat": ("syn2nat", candidate_outputs),
+    "ImageNet-3DCC": ("noise3d", noise_outputs),
 }
 """Family -> name of its reference file, and the function that yields its outputs."""
 
@@ -145,6 +161,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "opencv-bicubic": "Published with Intel's IPP, whose pixels depend on the CPU; these are OpenCV's without it.",
     },
     "ImageNet-Syn2Nat": {},
+    "ImageNet-3DCC": {},
 }
 """Family -> transform with outputs that differ -> why. Some entries are not needed if all outputs are equal."""
 
@@ -182,7 +199,7 @@ INTRODUCTION = """\
 <!-- Generated from the reference outputs by `make fidelity`. Do not edit. -->
 
 How many outputs equal those of the published generators for the same random draws, in all pixels, and how far the
-others are. The reference outputs of ImageNet-C, -P, -S and C-bar were made by the published scripts on NumPy 2.4,
+others are. The reference outputs of ImageNet-C, -P, -S, C-bar and 3DCC were made by the published scripts on NumPy 2.4,
 SciPy 1.17, scikit-image 0.26, OpenCV 5.0, Pillow 13.0 and ImageMagick 6.9.11 (Q16), those of Syn2Nat by albumentations
 0.5.2 on OpenCV 4.5.1.
 

@@ -37,7 +37,17 @@ def waves_recipe() -> Recipe:
 
 
 def test_built_in_families_are_valid() -> None:
-    names = ["corruptions", "perturbations", "system-noise", "syn2nat", "c-bar", "low-pass", "none"]
+    names = [
+        "corruptions",
+        "perturbations",
+        "system-noise",
+        "syn2nat",
+        "c-bar",
+        "low-pass",
+        "imagenet-3dcc-noise",
+        "imagenet-w",
+        "none",
+    ]
     assert list(FAMILIES)[: len(names)] == names
     for name, family in FAMILIES.items():
         check_family(family)

@@ -51,6 +51,26 @@ def lookup_levels(counts, levels):
 
 
 @kernel
+def add_noise_to_counts(counts, full, noise):
+    """Return ``min(count / full, 1)`` plus noise, both in 0..1, in the precision of the noise.
+
+    The sum is scaled to levels and back before the noise is added, as published.
+
+    Args:
+        counts: uint16 (P,).
+        full: The count of a white value.
+        noise: Floats (P,).
+    """
+    out = np.empty(counts.size, np.uint8)
+    dtype = noise.dtype.type
+    white = dtype(255)
+    for i in range(counts.size):
+        unit = dtype(min(np.int32(counts[i]), np.int32(full))) / dtype(full)
+        out[i] = to_level(unit * white / white + noise[i], dtype)
+    return out
+
+
+@kernel
 def set_impulses(levels, codes):
     """Return the image with 0 at code 1 (pepper) and 255 at code 2 (salt)."""
     out = np.empty_like(levels)

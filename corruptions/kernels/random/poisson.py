@@ -16,6 +16,11 @@ MIN_RATIO = 2.0**-40
 """Counts with a smaller probability than this, relative to the most probable count, are left out."""
 MAX_TABLES = 32
 """Number of ``lam`` values whose tables are cached."""
+MAX_OTHER_TABLES = 128
+"""Number of cached tables of other means. Those of means up to 72 have 256 KiB."""
+
+Tables = tuple[NDArray[np.uint32], NDArray[np.uint16], int]
+"""Cells, counts of the first cells, and bits of an index, of alias tables."""
 
 
 @kernel
@@ -81,46 +86,47 @@ def fill_alias_row(row, weights, bits):
 
 
 @kernel
-def build_tables(lam):
-    """Return (cells, firsts, bits) for means level / 255 * lam.
+def build_tables(means, zero):
+    """Return (cells, firsts, bits) of Poisson distributions.
 
-    ``cells`` is uint32 (256, 2^bits), and ``firsts`` are the lowest counts, uint16 (256,).
+    ``cells`` is uint32 (L, 2^bits), and ``firsts`` are the counts of the first cells, uint16 (L,).
+
+    Args:
+        means: Mean of each distribution, float64 (L,).
+        zero: Whether every row begins at count 0, which makes rows longer and lookups faster.
     """
     bits = 1
-    for level in range(LEVELS):
-        while poisson_weights(level / 255.0 * lam)[1].size > 2**bits:
+    for mean in means:
+        first, weights = poisson_weights(mean)
+        while weights.size + zero * first > 2**bits:
             bits += 1
-    cells = np.empty((LEVELS, 2**bits), np.uint32)
-    firsts = np.empty(LEVELS, np.uint16)
-    for level in range(LEVELS):
-        first, weights = poisson_weights(level / 255.0 * lam)
-        firsts[level] = first
-        fill_alias_row(cells[level], weights, bits)
+    cells = np.empty((means.size, 2**bits), np.uint32)
+    firsts = np.zeros(means.size, np.uint16)
+    for row in range(means.size):
+        first, weights = poisson_weights(means[row])
+        if zero:
+            weights = np.concatenate((np.zeros(first), weights))
+        else:
+            firsts[row] = first
+        fill_alias_row(cells[row], weights, bits)
     return cells, firsts, bits
-
-
-@kernel
-def single_table(mean):
-    """Return (cells, firsts, bits) as :func:`build_tables`, for one mean: that of level 0."""
-    first, weights = poisson_weights(mean)
-    bits = 1
-    while weights.size > 2**bits:
-        bits += 1
-    cells = np.empty((1, 2**bits), np.uint32)
-    fill_alias_row(cells[0], weights, bits)
-    return cells, np.full(1, first, np.uint16), bits
 
 
 @lru_cache(maxsize=MAX_TABLES)
-def tables(lam: float) -> tuple[NDArray[np.uint32], NDArray[np.uint16], int]:
-    """Return the alias tables of one ``lam``, cached for this process. They have at most 1 MiB."""
-    cells, firsts, bits = build_tables(lam)
-    return cells, firsts, bits
+def tables(lam: float) -> Tables:
+    """Return the alias tables of the means level / 255 * lam, cached for this process. They have at most 1 MiB."""
+    return build_tables(np.arange(LEVELS) / 255.0 * lam, False)
+
+
+@lru_cache(maxsize=MAX_OTHER_TABLES)
+def tables_of(means: bytes) -> Tables:
+    """Return the alias tables of means, which are the bytes of float32 numbers. They are cached for this process."""
+    return build_tables(np.frombuffer(means, np.float32).astype(np.float64), True)
 
 
 @kernel
 def counts(levels, cells, firsts, bits, stream):
-    """Return uint16 (P,) Poisson counts for uint8 (P,) intensities, from one 32-bit word and one table cell each."""
+    """Return uint16 (P,) Poisson counts for uint8 (P,) rows of tables, from one 32-bit word and one table cell each."""
     out = np.empty(levels.size, np.uint16)
     words, indices, cell = np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32)
     flat = cells.reshape(-1)
@@ -128,6 +134,7 @@ def counts(levels, cells, firsts, bits, stream):
     bits = np.uint32(bits)
     fraction_mask = np.uint32((1 << shift) - 1)
     alias_mask = np.uint32((1 << bits) - 1)
+    shifted = firsts.max() > 0
     for start in range(0, levels.size, CHUNK):
         fill_words(words, start // 4, stream)
         means, drawn = levels[start : start + CHUNK], out[start : start + CHUNK]
@@ -136,8 +143,10 @@ def counts(levels, cells, firsts, bits, stream):
             indices[i] = (np.uint32(means[i]) << bits) + (words[i] >> shift)
         for i in range(means.size):
             cell[i] = flat[np.uint64(indices[i])]
-            drawn[i] = firsts[means[i]]
         for i in range(means.size):
             kept = (words[i] & fraction_mask) < (cell[i] >> bits)
-            drawn[i] += np.uint16(words[i] >> shift if kept else cell[i] & alias_mask)
+            drawn[i] = np.uint16(words[i] >> shift if kept else cell[i] & alias_mask)
+        if shifted:
+            for i in range(means.size):
+                drawn[i] += firsts[means[i]]
     return out

@@ -80,7 +80,7 @@ def expected_folders() -> str:
 def family_of(transform: str, frames: int) -> str:
     """Return the name of the family of samples, from their transform and number of frames."""
     alike = [family for family in FAMILIES.values() if family.sequences == (frames > 1)]
-    named = [family for family in alike if transform in family.names]
+    named = [family for family in alike if transform in (*family.names, *family.recognition.published_names)]
     return (named or [family for family in alike if family.recognition.other_names])[0].name
 
 

@@ -276,7 +276,8 @@ def _refuse_mixture(path: Path, kinds: Mapping[str, Sequence[str]]) -> None:
 
 def _published_order(condition: Condition) -> tuple[int, str, int]:
     """Return a sort key: known transforms in published order, then others by name, each by level."""
-    known = [name for family in FAMILIES.values() for name in family.names]
+    families = FAMILIES.values()
+    known = [name for each in families for name in (*each.names, *each.recognition.published_names)]
     return (
         known.index(condition.transform) if condition.transform in known else len(known),
         condition.transform,

@@ -261,6 +261,7 @@ class PublishedFigure:
         value: Value, in the unit of measures.
         source: Paper that prints it.
         baseline: Name of the baseline; empty if the value is not normalised.
+        level: Level of the transform; None for all.
     """
 
     model: str
@@ -271,6 +272,7 @@ class PublishedFigure:
     value: float
     source: str
     baseline: str
+    level: int | None = None
 
 
 def published_figures(sections: Iterable[Section], families: Mapping[str, Sequence[str]]) -> Iterator[PublishedFigure]:
@@ -291,21 +293,22 @@ def published_figures(sections: Iterable[Section], families: Mapping[str, Sequen
             *(name for each in results for name in each.transforms),
         }
         for name in sorted(names):
-            for model, source, transform, metric_name, printed in _figures_by_data_set().get(name, ()):
+            for model, source, transform, metric_name, printed, level in _figures_by_data_set().get(name, ()):
                 metric = next((each for each in section.report.metrics if each.name == metric_name), None)
                 if metric and transform in transforms:
                     value, baseline = printed / metric.format.scale, ALEXNET if metric.normalised else ""
                     yield PublishedFigure(
-                        model, section.title, section.report.key, transform, metric_name, value, source, baseline
+                        model, section.title, section.report.key, transform, metric_name, value, source, baseline, level
                     )
 
 
 @cache
-def _figures_by_data_set() -> Mapping[str, Sequence[tuple[str, str, str, str, float]]]:
-    """Return model, source, transform, metric and printed value of the published figures by data set."""
+def _figures_by_data_set() -> Mapping[str, Sequence[tuple[str, str, str, str, float, int | None]]]:
+    """Return model, source, transform, metric, printed value and level of the published figures by data set."""
     text = resources.files(__package__).joinpath(FILE).read_text("utf-8")
-    by_data_set: dict[str, list[tuple[str, str, str, str, float]]] = {}
+    by_data_set: dict[str, list[tuple[str, str, str, str, float, int | None]]] = {}
     for row in csv.DictReader(io.StringIO(text)):
-        figure = f"{row['model']} {MARK}", row["source"], row["transform"], row["figure"], float(row["printed"])
+        printed, level = float(row["printed"]), int(row["level"]) if row["level"] else None  # short rows have no level
+        figure = (f"{row['model']} {MARK}", row["source"], row["transform"], row["figure"], printed, level)
         by_data_set.setdefault(row["data_set"], []).append(figure)
     return by_data_set

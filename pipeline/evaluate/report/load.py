@@ -160,7 +160,7 @@ class Evaluation(Tested[EvaluationTable]):
         """Raise UserError if the predictions of a condition do not fit the family."""
         family, labels = FAMILIES[self.table.data_set.family], self.table.labels
         condition = predicted.condition
-        if not family.recognition.other_names and condition.transform not in family.names:
+        if not family.knows(condition.transform):
             raise self.damaged_error(f"{condition.transform!r} is not a transform of the family {family.name}")
         if not family.sequences and predicted.top1.shape[1] != 1:
             raise self.damaged_error(f"{condition} contains sequences, but the family {family.name} has none")

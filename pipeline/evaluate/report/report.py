@@ -110,6 +110,7 @@ class ReportData:
                 "data_set": figure.section,
                 "family": figure.family,
                 "transform": figure.transform,
+                "level": figure.level,
                 "metric": figure.metric,
                 "value": figure.value,
                 "baseline": figure.baseline,

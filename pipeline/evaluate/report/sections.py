@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference
 from pipeline.evaluate.report.calibration import ADAPTIVE_ECE, BRIER, ECE, NLL, RELIABILITY
-from pipeline.evaluate.report.measures import Metric, Results, Section
+from pipeline.evaluate.report.measures import Measure, Metric, Results, Section
 from pipeline.evaluate.report.pivots import MISSING, cell, marked, notes, pivot_tables, transforms_of
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
 from pipeline.text import printable
@@ -207,14 +207,19 @@ def _published_tables(section: Section, figures: Sequence[PublishedFigure]) -> I
     """Yield tables that compare the models of a section with published ones: of the whole data set, by transform."""
     published: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
     for each in figures:
-        published.setdefault((each.model, each.source), {})[each.transform, each.metric] = each.value
-    names = {(each.transform, each.metric) for each in figures}
+        published.setdefault((each.model, each.source), {})[_place(each), each.metric] = each.value
+    names = {(_place(each), each.metric) for each in figures}
     whole = [metric for metric in section.report.metrics if ("", metric.name) in names]
     if whole:
         yield _published_models(section, whole, published)
     for metric in section.report.metrics:
         if any(transform and name == metric.name for transform, name in names):
             yield _published_transforms(section, metric, published)
+
+
+def _place(figure: PublishedFigure | Measure) -> str:
+    """Return the transform of a figure, with its level if it has one."""
+    return figure.transform if figure.level is None else f"{figure.transform} {figure.level}"
 
 
 def _published_note(metrics: Sequence[Metric]) -> str:
@@ -224,7 +229,7 @@ def _published_note(metrics: Sequence[Metric]) -> str:
 
 
 Published = Mapping[tuple[str, str], Mapping[tuple[str, str], float]]
-"""Figures by transform and name, of each model and source."""
+"""Figures by transform (at a level) and name, of each model and source."""
 
 
 def _published_models(section: Section, metrics: Sequence[Metric], published: Published) -> Table:
@@ -247,9 +252,9 @@ def _published_transforms(section: Section, metric: Metric, published: Published
     """Return the table of a metric of transforms: transforms as rows, models as columns."""
     columns: dict[str, dict[str, Number]] = {
         model: {
-            each.transform: cell(results, metric, each, short=True)
+            _place(each): cell(results, metric, each, short=True)
             for each in results.measures
-            if each.metric == metric.name and each.transform and each.level is None
+            if each.metric == metric.name and each.transform
         }
         for model, results in section.models.items()
     }

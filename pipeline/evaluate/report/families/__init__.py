@@ -11,10 +11,12 @@ from pipeline.evaluate.report.families import (
     adversarial,
     budgets,
     detection,
+    imagenet_3dcc_noise,
     imagenet_c,
     imagenet_c_bar,
     imagenet_p,
     imagenet_s,
+    imagenet_w,
     low_pass,
     natural,
     streams,
@@ -36,6 +38,8 @@ REPORTS: Sequence[FamilyReport] = (
     syn2nat.REPORT,
     imagenet_c_bar.REPORT,
     low_pass.REPORT,
+    imagenet_3dcc_noise.REPORT,
+    imagenet_w.REPORT,
     adversarial.REPORT,
 )
 """Built-in reports on transforms; families that are not listed use the default report."""
