@@ -1,7 +1,8 @@
-"""The corruptions of ImageNet-C and ImageNet-C-bar, and the candidates of ImageNet-Syn2Nat.
+"""The corruptions of ImageNet-C, ImageNet-C-bar and LAION-C, and the candidates of ImageNet-Syn2Nat.
 
 ``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
-halves of what a candidate does. ``ccc`` has the streams of continuously changing corruptions.
+halves of what a candidate or a distortion of LAION-C does; ``tiles`` makes the bank of tiles that two of these need.
+``ccc`` has the streams of continuously changing corruptions.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import blur, c_bar, candidates, ccc, digital, noise, severities, validation, weather
+from corruptions import blur, c_bar, candidates, ccc, digital, laion_c, noise, severities, validation, weather
 from corruptions.catalogue import SEVERITIES, Image, Options, Registry, Transform, draw_nothing
 from corruptions.draws import FastDraws
+from corruptions.laion_c.tiles import tiles
 from corruptions.literals import Group, Name, Profile, Severity
 from corruptions.registry import find
 
@@ -35,6 +37,7 @@ __all__ = [
     "draw",
     "get",
     "names",
+    "tiles",
 ]
 
 DEFAULTS = Options()
@@ -47,8 +50,11 @@ extra, the name of validation in the published archives."""
 
 get = _REGISTRY.get
 
-_ROWS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **candidates.CANDIDATES}
-"""Name -> corruption of ImageNet-C or ImageNet-C-bar, or candidate."""
+_DRAWN: Mapping[str, Transform] = {**candidates.CANDIDATES, **laion_c.CORRUPTIONS}
+"""Name -> transform whose draws are a mapping: a candidate, or a distortion of LAION-C."""
+
+_ROWS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **_DRAWN}
+"""Name -> corruption of ImageNet-C or ImageNet-C-bar, distortion of LAION-C, or candidate."""
 
 
 def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could not be keys of a Mapping[str, ...]
@@ -58,7 +64,7 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
         group: Of ImageNet-C: ``benchmark`` (15), or one of its parts ``noise``, ``blur``, ``weather`` and ``digital``;
             ``validation`` (4), which the published archives call ``extra``; or ``all`` (19).
             ``c-bar``: the ten of ImageNet-C-bar, then the other five of CIFAR-10-C-bar. Of ImageNet-Syn2Nat:
-            ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark.
+            ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark. ``laion-c``: the six of LAION-C.
 
     Returns:
         The names.
@@ -66,7 +72,7 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
     Raises:
         ValueError: If the group is unknown.
     """
-    return find("group", {**GROUPS, **c_bar.GROUPS, **candidates.GROUPS}, group)
+    return find("group", {**GROUPS, **c_bar.GROUPS, **candidates.GROUPS, **laion_c.GROUPS}, group)
 
 
 def corrupt(
@@ -77,29 +83,31 @@ def corrupt(
     profile: Profile = "imagenet",
     seed: int | None = None,
     rng: np.random.RandomState | None = None,
+    bank: NDArray[np.uint8] | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
-    """Return the image corrupted as in ImageNet-C or ImageNet-C-bar, or by a candidate.
+    """Return the image corrupted as in ImageNet-C, ImageNet-C-bar or LAION-C, or by a candidate.
 
     ImageNet-C: Hendrycks & Dietterich, ICLR 2019. ImageNet-C-bar and CIFAR-10-C-bar: Mintun, Kirillov & Xie, NeurIPS
-    2021. Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting:
+    2021. LAION-C: Li, Klein, Brendel, Geirhos & Zimmermann, ICML 2025. Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting:
     severity 1 of profile ``"imagenet"``.
 
     Args:
         image: uint8 array, 0..255: RGB (H, W, 3), or grey (H, W) or (H, W, 1), which is repeated to three channels.
             Both sides must be at least 16 pixels, for candidates 130. The array is not modified.
-        name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")`` and ``names("candidates")`` list
-            them.
+        name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")``, ``names("laion-c")`` and
+            ``names("candidates")`` list them.
         severity: Severity, 1..5; for candidates only 1. A float, 0..5, is a real severity of one of the 15 corruptions
             of ``names("benchmark")`` with profile ``"imagenet"``: its parameters are interpolated as in CCC. 3.0 equals
             3, and 0.0 gives a copy and draws nothing.
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
             or ``"cifar"`` (32). The image may have any other size. Corruptions of ImageNet-C-bar accept
-            ``"imagenet"``, ``"cifar"`` or both, as published; candidates only ``"imagenet"``.
+            ``"imagenet"``, ``"cifar"`` or both, as published; those of LAION-C and candidates only ``"imagenet"``.
         seed: Seed of the fast generator, 0 <= seed < 2**128. Give every image its own seed: with equal seeds, the noise
             is equal too, or similar at other severities. Default: 0 for every image, with a warning at the second one.
         rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script. Use it to
             reproduce published images. Candidates have no published order of draws and do not accept it.
+        bank: Tiles of other photographs, as :func:`tiles` makes them, for ``mosaic`` and ``stickers`` of LAION-C.
         options: Settings that the published script did not have. They affect only corruptions of ImageNet-C.
 
     Returns:
@@ -109,7 +117,7 @@ def corrupt(
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name.
     """
-    row, parameters = _resolve(name, severity, profile, options)
+    row, parameters = _resolve(name, severity, profile, options, bank)
     if rng is not None and name in candidates.CANDIDATES:
         raise ValueError(f"rng is not supported by candidate {name!r}, which has no published order of draws; use seed")
     rgb = validation.to_rgb(image, row.smallest)
@@ -138,7 +146,7 @@ def corruptor(
         TypeError: If an argument has the wrong type.
         ValueError: If the name, severity or profile is unknown.
     """
-    row, parameters = _resolve(name, severity, profile, options)
+    row, parameters = _resolve(name, severity, profile, options, None)
 
     def corrupted(image: Image, seed: int) -> Image:
         rgb = validation.to_rgb(image, row.smallest)
@@ -147,36 +155,56 @@ def corruptor(
     return corrupted
 
 
-def draw(image: NDArray[np.uint8], name: Name, *, seed: int | None = None) -> dict[str, Any]:
-    """Return what a candidate draws for an image.
+def draw(
+    image: NDArray[np.uint8],
+    name: Name,
+    *,
+    severity: Severity = 1,
+    seed: int | None = None,
+    bank: NDArray[np.uint8] | None = None,
+) -> dict[str, Any]:
+    """Return what a candidate or a distortion of LAION-C draws for an image.
 
     ``apply(image, name, draw(image, name, seed=seed))`` equals ``corrupt(image, name, seed=seed)``.
 
     Args:
-        image: uint8 array as in :func:`corrupt`. Both sides must be at least 130 pixels. The array is not modified.
-        name: Name of a candidate. ``names("candidates")`` lists them.
+        image: uint8 array as in :func:`corrupt`. Both sides must be at least 16 pixels, for candidates 130. The array
+            is not modified.
+        name: Name of a candidate or of a distortion of LAION-C. ``names("candidates")`` and ``names("laion-c")`` list
+            them.
+        severity: Severity, as in :func:`corrupt`.
         seed: Seed of the fast generator, as in :func:`corrupt`. Give every image its own.
+        bank: Tiles, as in :func:`corrupt`.
 
     Returns:
-        The draws: key -> number, string, tuple, list or array. It is empty for candidates without a random part.
+        The draws: key -> number, string, tuple, list or array. It is empty for transforms without a random part.
 
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name.
     """
-    row = candidates.get(name)
+    row, parameters = _resolve(_drawn(name), severity, "imagenet", DEFAULTS, bank)
     rgb = validation.to_rgb(image, row.smallest)
-    return row.draw(validation.draw_source(rgb, seed), rgb, None) or {}
+    return row.draw(validation.draw_source(rgb, seed), rgb, parameters) or {}
 
 
-def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Image:
-    """Return the image corrupted by a candidate with given draws.
+def apply(
+    image: NDArray[np.uint8],
+    name: Name,
+    draws: Mapping[str, Any],
+    *,
+    severity: Severity = 1,
+    bank: NDArray[np.uint8] | None = None,
+) -> Image:
+    """Return the image changed by a candidate or a distortion of LAION-C with given draws.
 
     Args:
-        image: uint8 array as in :func:`corrupt`. Both sides must be at least 130 pixels. The array is not modified.
-        name: Name of a candidate. ``names("candidates")`` lists them.
+        image: uint8 array as in :func:`draw`. The array is not modified.
+        name: Name of a candidate or of a distortion of LAION-C, as in :func:`draw`.
         draws: The keys and values that :func:`draw` returns for an image of the same size. Lists are accepted for
             tuples and arrays. What references record beside the draws is ignored, as ``scale`` of Perspective.
+        severity: Severity, as in :func:`corrupt`.
+        bank: Tiles, as in :func:`corrupt`.
 
     Returns:
         A new C-contiguous uint8 RGB array (H, W, 3).
@@ -185,14 +213,22 @@ def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Ima
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name, or if draws are missing or unknown.
     """
-    row = candidates.get(name)
+    row, parameters = _resolve(_drawn(name), severity, "imagenet", DEFAULTS, bank)
     rgb = validation.to_rgb(image, row.smallest)
-    return row.apply(rgb, None, candidates.check_draws(row, draws))
+    return row.apply(rgb, parameters, candidates.check_draws(row, draws))
 
 
-def _resolve(name: str, severity: float, profile: str, options: Options) -> tuple[Transform, Any]:
+def _drawn(name: str) -> str:
+    """Return the name of a transform whose draws are a mapping. Raises ValueError for another one."""
+    return find("transform with draws", _DRAWN, name).name
+
+
+def _resolve(
+    name: str, severity: float, profile: str, options: Options, bank: NDArray[np.uint8] | None
+) -> tuple[Transform, Any]:
     """Return a transform and its parameters. Raises TypeError and ValueError."""
     row, options = find("corruption", _ROWS, name), validation.check_options(options)
+    options = options if bank is None else replace(options, bank=bank)
     profile = validation.check_profile(profile)
     if not isinstance(severity, float | np.floating):
         severity = validation.check_level(severity, row.numbers, "severity")

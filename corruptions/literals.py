@@ -32,7 +32,12 @@ CandidateName = Literal[
 ]  # fmt: skip
 """Candidates of ImageNet-Syn2Nat."""
 
-Name = ImageNetCName | BarName | CandidateName
+LaionCName = Literal[
+    "mosaic", "glitched", "vertical_lines", "geometric_shapes", "stickers", "luminance_checkerboard",
+]  # fmt: skip
+"""Distortions of LAION-C."""
+
+Name = ImageNetCName | BarName | CandidateName | LaionCName
 """Corruptions that ``corrupt`` accepts."""
 
 PerturbationName = Literal[
@@ -43,6 +48,7 @@ PerturbationName = Literal[
 
 Group = Literal[
     "benchmark", "validation", "all", "noise", "blur", "weather", "digital", "extra", "c-bar", "candidates", "syn2nat",
+    "laion-c",
 ]  # fmt: skip
 """Groups of corruptions."""
 

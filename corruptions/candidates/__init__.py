@@ -67,9 +67,7 @@ def check_draws(row: Transform, draws: Draws) -> Draws:
         raise TypeError(f"draws must be a mapping as returned by corruptions.draw, not {type(draws).__name__}")
     if set(draws) - RECORDED.get(row.name, frozenset()) != set(row.keys):
         allowed = ", ".join(row.keys) or "no keys"
-        raise ValueError(
-            f"draws of candidate {row.name!r} must have {allowed}, not {', '.join(map(str, draws)) or 'none'}"
-        )
+        raise ValueError(f"draws of {row.name!r} must have {allowed}, not {', '.join(map(str, draws)) or 'none'}")
     for key in row.keys:
         _check_numbers(key, draws[key])
     return draws

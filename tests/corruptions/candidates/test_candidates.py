@@ -142,8 +142,8 @@ def test_corrupt_names_the_value_and_what_is_allowed(
 @pytest.mark.parametrize(
     ("draws", "error", "message"),
     [
-        ({}, ValueError, "draws of candidate 'Rotate' must have angle, not none"),
-        ({"angle": 1, "scale": 2}, ValueError, "draws of candidate 'Rotate' must have angle, not angle, scale"),
+        ({}, ValueError, "draws of 'Rotate' must have angle, not none"),
+        ({"angle": 1, "scale": 2}, ValueError, "draws of 'Rotate' must have angle, not angle, scale"),
         ([("angle", 1)], TypeError, "draws must be a mapping as returned by corruptions.draw, not list"),
         ({"angle": np.nan}, ValueError, "draw 'angle' must have finite numbers of at most 16777216, not nan"),
         ({"angle": [(1, -np.inf)]}, ValueError, "draw 'angle' must have finite numbers .*, not -inf"),
@@ -154,7 +154,7 @@ def test_corrupt_names_the_value_and_what_is_allowed(
 def test_apply_names_missing_and_unknown_draws(draws: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         corruptions.apply(picture(), "Rotate", draws)
-    with pytest.raises(ValueError, match="draws of candidate 'Border' must have no keys, not angle"):
+    with pytest.raises(ValueError, match="draws of 'Border' must have no keys, not angle"):
         corruptions.apply(picture(), "Border", {"angle": 1})
 
 
@@ -163,7 +163,7 @@ def test_apply_accepts_what_was_recorded_beside_the_draws_of_this_candidate_only
     draws = corruptions.draw(image, "Perspective")
     expected = corruptions.apply(image, "Perspective", draws)
     assert np.array_equal(corruptions.apply(image, "Perspective", {**draws, "scale": 0.2}), expected)
-    with pytest.raises(ValueError, match="draws of candidate 'Perspective' must have jitter, not scale"):
+    with pytest.raises(ValueError, match="draws of 'Perspective' must have jitter, not scale"):
         corruptions.apply(image, "Perspective", {"scale": 0.2})
     with pytest.raises(ValueError, match="must have jitter, not jitter, var"):
         corruptions.apply(image, "Perspective", {**draws, "var": 1})
@@ -177,7 +177,7 @@ def test_apply_rejects_draws_of_another_size() -> None:
 
 @pytest.mark.parametrize("function", [corruptions.draw, lambda image, name: corruptions.apply(image, name, {})])
 def test_draw_and_apply_reject_other_names_and_small_images(function: Any) -> None:
-    with pytest.raises(ValueError, match="unknown candidate 'fog'; allowed: Affines, "):
+    with pytest.raises(ValueError, match="unknown transform with draws 'fog'; allowed: Affines, "):
         function(picture(), "fog")
     with pytest.raises(ValueError, match="at least 130 x 130, not 129 x 150"):
         function(picture(129, 150), "Border")
