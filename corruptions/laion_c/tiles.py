@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from corruptions.draws import DrawSource
 from corruptions.kernels.drawing import mosaic as kernels
 from corruptions.kernels.sampling.bicubic import shrink_bicubic
 from corruptions.laion_c.catalogue import GROUP, VALUES
-from corruptions.preparation import PROFILE_STEPS, Steps, prepare
+from corruptions.preparation import PROFILE_STEPS, prepare
 
 Bank = NDArray[np.uint8]
 """Tiles, uint8 (N, side, side, 3)."""
@@ -44,7 +44,7 @@ class Tiled:
 def tiles(photographs: Iterable[NDArray[np.uint8]], side: int) -> Bank:
     """Return the bank of tiles that the distortions ``mosaic`` and ``stickers`` of LAION-C need.
 
-    Each photograph gives one tile: prepared like the images of ImageNet-C, and resized to the side of a tile.
+    Each photograph gives one tile: it is prepared like the images of ImageNet-C, and resized to the side of a tile.
 
     Args:
         photographs: Decoded photographs of any size, uint8 RGB (H, W, 3).
@@ -57,13 +57,18 @@ def tiles(photographs: Iterable[NDArray[np.uint8]], side: int) -> Bank:
     Raises:
         ValueError: If there is no photograph.
     """
-    steps: Steps = (*PROFILE_STEPS["imagenet"], ("square", side))
-    made = [prepare(np.asarray(photograph), steps) for photograph in photographs]
+    made = [tiles_of(np.asarray(photograph), (side,))[0] for photograph in photographs]
     if not made:
         raise ValueError("no photographs to make tiles of: pass at least one")
     bank = np.stack(made)
     bank.flags.writeable = False
     return bank
+
+
+def tiles_of(photograph: Image, sides: Sequence[int]) -> list[Image]:
+    """Return a tile of a photograph (H, W, 3) for each side in pixels."""
+    view = prepare(photograph, PROFILE_STEPS["imagenet"])
+    return [prepare(view, (("square", side),)) for side in sides]
 
 
 def checked_bank(parameters: Tiled) -> Bank:
@@ -104,7 +109,8 @@ def _sorted(bank: Bank) -> _Sorted:
     side = min(max(round(len(bank) ** (1 / 3)), 1), MAX_BOXES)
     found = _Sorted(*kernels.sort_colours(colours, side), side)
     if not bank.flags.writeable:
-        _SORTED[id(bank)] = weakref.ref(bank, lambda _, key=id(bank): _SORTED.pop(key, None)), found
+        key = id(bank)
+        _SORTED[key] = weakref.ref(bank, lambda _: _SORTED.pop(key, None)), found
     return found
 
 

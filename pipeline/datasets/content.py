@@ -9,7 +9,10 @@ from collections.abc import Iterable
 from pipeline.images.fingerprints import pixel_digests
 from pipeline.recipes.schema import Recipe
 
-NOT_IN_CONTENT = {"name", "title", "source", "labels", "decoders", "resizers"}
+NOT_IN_CONTENT = {
+    **dict.fromkeys(("name", "title", "source", "labels", "decoders", "resizers"), True),
+    "bank": {"source", "kind", "limit", "damaged"},
+}
 """Fields of a recipe that do not decide its samples, or that :func:`content_digest` adds in another form."""
 
 Identified = tuple[str, int, str | None]

@@ -54,6 +54,7 @@ class Encoder(BaseModel):
         images: Whether single images can be stored.
         bare: Whether payloads are plain pixel values, so that every reader gets the same ones.
         lossless: Whether readers get the pixels that were encoded.
+        unnamed: Settings with the values that recipes and manifests do not name, because there was no other one before.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -64,6 +65,11 @@ class Encoder(BaseModel):
     images: ClassVar[bool] = True
     bare: ClassVar[bool] = False
     lossless: ClassVar[bool] = False
+    unnamed: ClassVar[Mapping[str, Any]] = {}
+
+    @model_serializer(mode="wrap")
+    def _named(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in settings(self).items() if (name, value) not in self.unnamed.items()}
 
     def __str__(self) -> str:
         """Return name and settings as in the manifest: ``jpeg quality=85 optimize=true``."""
@@ -95,21 +101,26 @@ class Encoder(BaseModel):
 
 
 class Jpeg(Encoder):
-    """JPEG with 4:2:0 chroma, written by OpenCV: the same bytes as Pillow's at equal settings.
+    """JPEG, written by OpenCV: the same bytes as Pillow's at equal settings.
 
     Attributes:
         quality: 1..100.
         optimize: Compute Huffman tables for each image: smaller files, same pixels.
+        chroma: Subsampling of the colours: "4:2:0", or "4:4:4" for none.
     """
 
     name: Literal["jpeg"] = "jpeg"
     quality: Annotated[int, Field(ge=1, le=100)] = 85
     optimize: bool = True
+    chroma: Literal["420", "444"] = "420"
     suffix = ".jpg"
+    unnamed = {"chroma": "420"}
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a JPEG file."""
         settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(self.optimize)]
+        if self.chroma == "444":
+            settings += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
         return _imencode(self.suffix, image, settings)
 
     def stored(self, image: Image, grain: bool = False) -> Image:
@@ -174,11 +185,7 @@ class Npy(Encoder):
     whole_sequence = True
     bare = True
     lossless = True
-
-    @model_serializer(mode="wrap")
-    def _without_default_depth(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the settings without a depth of 8 bits, which recipes and manifests do not name."""
-        return {name: value for name, value in settings(self).items() if (name, value) != ("depth", 8)}
+    unnamed = {"depth": 8}
 
     @property
     def dtype(self) -> type[np.uint8] | type[np.uint16]:

@@ -14,6 +14,7 @@ from pipeline.errors import SampleError
 from pipeline.images.decoders import decode
 from pipeline.images.encoders import encode_members
 from pipeline.recipes.schema import Recipe
+from pipeline.render.bank import bank_of
 from pipeline.sources.base import Box
 from pipeline.transforms.family import Condition, Render, Rendering
 from pipeline.transforms.seeds import sample_seed
@@ -39,6 +40,7 @@ class Renderer:
             recipe.profile,
             corruptions.Options(motion=recipe.transforms.motion, frost_folder=frost_folder),
             recipe.shape,
+            bank_of(recipe),
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:

@@ -15,6 +15,7 @@ from pipeline.transforms import (
     imagenet_c_bar,
     imagenet_p,
     imagenet_s,
+    laion_c,
     low_pass,
     syn2nat,
 )
@@ -98,6 +99,7 @@ FAMILIES = Families(
         syn2nat.FAMILY,
         imagenet_c_bar.FAMILY,
         low_pass.FAMILY,
+        laion_c.FAMILY,
         clean.FAMILY,
         adversarial.FAMILY,
     ]

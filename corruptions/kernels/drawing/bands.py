@@ -15,7 +15,7 @@ RED, GREEN, BLUE, BITS = 19595, 38470, 7471, 16
 
 @kernel
 def draw_line(pixels, x0, y0, x1, y1, red, green, blue):
-    """Draw a line of one pixel, both ends included, by Bresenham's algorithm; pixels outside of the image are skipped."""
+    """Draw a line of one pixel with both ends by Bresenham's algorithm; pixels outside of the image are skipped."""
     height, width = pixels.shape[0], pixels.shape[1] // 3
     across, down = abs(x1 - x0), abs(y1 - y0)
     right, below = (1 if x1 >= x0 else -1), (1 if y1 >= y0 else -1)

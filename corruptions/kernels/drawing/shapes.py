@@ -1,4 +1,4 @@
-"""Opaque triangles, squares, stars and circles, filled pixel for pixel as Pillow 11 to 13 fills them without outline."""
+"""Opaque triangles, squares, stars and circles, filled as Pillow 11 to 13 fills them without outline."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def cubic(x):
 
 @kernel
 def shrink_columns(pixels, factor):
-    """Return an image with a column for each ``factor`` columns, transposed: uint8 (W / factor, H, 3) from (H, W, 3)."""
+    """Return an image with a column for each ``factor`` columns, transposed, uint8 (W / factor, H, 3)."""
     height, width, _ = pixels.shape
     flat, out = pixels.reshape(height, 3 * width), np.empty((width // factor, height, 3), np.uint8)
     weights, fixed = np.empty(2 * REACH * factor + 1), np.empty(2 * REACH * factor + 1, np.int32)

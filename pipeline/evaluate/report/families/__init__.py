@@ -14,6 +14,7 @@ from pipeline.evaluate.report.families import (
     imagenet_c_bar,
     imagenet_p,
     imagenet_s,
+    laion_c,
     low_pass,
     natural,
     streams,
@@ -35,6 +36,7 @@ REPORTS: Sequence[FamilyReport] = (
     syn2nat.REPORT,
     imagenet_c_bar.REPORT,
     low_pass.REPORT,
+    laion_c.REPORT,
     adversarial.REPORT,
 )
 """Built-in reports on transforms; families that are not listed use the default report."""
