@@ -64,7 +64,7 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
         group: Of ImageNet-C: ``benchmark`` (15), or one of its parts ``noise``, ``blur``, ``weather`` and ``digital``;
             ``validation`` (4), which the published archives call ``extra``; or ``all`` (19).
             ``c-bar``: the ten of ImageNet-C-bar, then the other five of CIFAR-10-C-bar. Of ImageNet-Syn2Nat:
-            ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark. ``laion-c``: the six of LAION-C.
+            ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark. Of LAION-C: ``laion-c`` (6).
 
     Returns:
         The names.
@@ -89,8 +89,8 @@ def corrupt(
     """Return the image corrupted as in ImageNet-C, ImageNet-C-bar or LAION-C, or by a candidate.
 
     ImageNet-C: Hendrycks & Dietterich, ICLR 2019. ImageNet-C-bar and CIFAR-10-C-bar: Mintun, Kirillov & Xie, NeurIPS
-    2021. LAION-C: Li, Klein, Brendel, Geirhos & Zimmermann, ICML 2025. Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting:
-    severity 1 of profile ``"imagenet"``.
+    2021. LAION-C: Li, Klein, Brendel, Geirhos & Zimmermann, ICML 2025. Candidates are those of ImageNet-Syn2Nat
+    (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting: severity 1 of profile ``"imagenet"``.
 
     Args:
         image: uint8 array, 0..255: RGB (H, W, 3), or grey (H, W) or (H, W, 1), which is repeated to three channels.

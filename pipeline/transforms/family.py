@@ -80,12 +80,15 @@ class Recognition:
         bare_level: Level of a folder or file that names only the transform; None if a level is required.
         other_names: Whether transforms that are in no family count as transforms of this one.
         level_folders: Transform -> name of a folder -> level, for levels that published folders do not count from 1.
+        endings: Regular expression of the end of the names of published files that differs between conditions, and is
+            no part of the id of an image.
     """
 
     places: tuple[str, ...] = ()
     bare_level: int | None = None
     other_names: bool = False
     level_folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    endings: str = ""
 
 
 @dataclass(frozen=True)

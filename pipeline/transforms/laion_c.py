@@ -122,6 +122,7 @@ FAMILY = Family(
     recognition=Recognition(
         ("<distortion>/intensity_level_<severity>/<superclass>/<file>",),
         level_folders=dict.fromkeys(laion_c.NAMES, FOLDERS),
+        endings=rf"_({'|'.join(laion_c.NAMES)}|sticker|luminance)_[1-5]",
     ),
     citation=CITATION,
     listing=_listing,

@@ -191,7 +191,7 @@ class Groups:
         self._beyond = torch.arange(widest, device=device) >= self._sizes[:, None]
         self._by_mean, self.beside_labels = task.combine == "mean", task.labels_are is not None
         self._group_of_class = torch.full((task.outputs,), -1, device=device)
-        self._group_of_class[self._members] = torch.arange(task.labels, device=device)[:, None]
+        self._group_of_class[self._members] = torch.arange(len(task.groups), device=device)[:, None]
 
     def logits(self, logits: torch.Tensor, normalised: bool) -> torch.Tensor:
         """Return the logit of each group, (N, groups), of those of classes (N, classes), or of probabilities.
