@@ -35,7 +35,7 @@ def glitch_of(level: float, height: int, width: int) -> Glitch:
         height: Height of the image in pixels.
         width: Width of the image in pixels.
     """
-    most, bands = int(level**2 / 100 * width), []
+    most, bands = int(level * level / 100 * width), []
     for number in range(2 * int(level)):
         generator = random.Random(FIRST_SEED + number)
         if offset := generator.randint(-most, most):

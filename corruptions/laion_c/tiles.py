@@ -106,7 +106,7 @@ def _sorted(bank: Bank) -> _Sorted:
     flat = bank.reshape(len(bank), -1, 3)
     parts = [np.array(flat[start : start + CHUNK]) for start in range(0, len(bank), CHUNK)]
     colours = np.concatenate([kernels.tile_colours(part, DOUBLES) for part in parts])
-    side = min(max(round(len(bank) ** (1 / 3)), 1), MAX_BOXES)
+    side = min(1 << len(bank).bit_length() // 3, MAX_BOXES)  # about one tile in each box
     found = _Sorted(*kernels.sort_colours(colours, side), side)
     if not bank.flags.writeable:
         key = id(bank)
