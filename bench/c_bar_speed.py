@@ -59,8 +59,8 @@ def _ours(image: Image, name: Any, severity: Severity, profile: Any, seeds: Iter
     return corruptions.corrupt(image, name, severity, profile=profile, seed=next(seeds))
 
 
-def table(title: str, rows: Sequence[BarTime]) -> str:
-    """Return the table of one data set, with means over its ten corruptions."""
+def table(title: str, rows: Sequence[BarTime], note: str = NOTE) -> str:
+    """Return the table of one data set, with means over its corruptions."""
     ours, published = (sum(each) / len(rows) for each in zip(*((row.ours, row.published) for row in rows), strict=True))
     lines = [
         f"### {title}",
@@ -70,7 +70,7 @@ def table(title: str, rows: Sequence[BarTime]) -> str:
         *(markdown_line(_cells(row.name, row.ours, row.published)) for row in rows),
         markdown_line(_cells("**mean**", ours, published)),
         "",
-        NOTE,
+        note,
     ]
     return "\n".join(lines)
 

@@ -106,8 +106,9 @@ def _sorted(bank: Bank) -> _Sorted:
     flat = bank.reshape(len(bank), -1, 3)
     parts = [np.array(flat[start : start + CHUNK]) for start in range(0, len(bank), CHUNK)]
     colours = np.concatenate([kernels.tile_colours(part, DOUBLES) for part in parts])
-    side = min(1 << len(bank).bit_length() // 3, MAX_BOXES)  # about one tile in each box
-    found = _Sorted(*kernels.sort_colours(colours, side), side)
+    side = min(2 << len(bank).bit_length() // 3, MAX_BOXES)  # most boxes hold no tile
+    order, ordered, starts = kernels.sort_colours(colours, side)
+    found = _Sorted(order, ordered, starts, side)
     if not bank.flags.writeable:
         key = id(bank)
         _SORTED[key] = weakref.ref(bank, lambda _: _SORTED.pop(key, None)), found

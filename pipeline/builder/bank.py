@@ -74,7 +74,7 @@ def _tiles(
         if image.size > LARGEST_READ:
             return []
         try:
-            return tiles_of(renderer.decode(source.read(image), image.box), sides)
+            return tiles_of(np.asarray(renderer.decode(source.read(image), image.box), np.uint8), sides)
         except (UserError, UnreachableError):
             raise
         except Exception:  # readers of damaged files can raise any exception

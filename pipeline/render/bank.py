@@ -86,7 +86,7 @@ def _mapped(store: Store, side: int, count: int) -> NDArray[np.uint8]:
     path, shape = store.path(tile_file(side)), (count, side, side, 3)
     with open(path, "rb") as file:
         header = read_header(file, path.stat().st_size)
-    if (header.shape, header.dtype, header.by_columns) != (shape, np.uint8, False):
+    if header.shape != shape or header.dtype != np.uint8 or header.by_columns:
         raise ValueError(f"{tile_file(side)} has {header.dtype} {header.shape}, not uint8 {shape}")
     mapped = np.memmap(path, np.uint8, "r", offset=header.offset, shape=prod(shape))
     return mapped.view(np.ndarray).reshape(shape)

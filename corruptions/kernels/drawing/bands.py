@@ -56,7 +56,7 @@ def draw_bands(pixels, lines, step):
         end, above = start, 0
         for y in range(0, height, step):
             bottom = min(y + step, height)
-            red, green, blue, grey = 0, 0, 0, 0
+            red, green, blue, grey = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
             for row in range(y, bottom):
                 for x in range(first, last):
                     r, g, b = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import copy, kernel
+from corruptions.kernels import copy, inlined, kernel
 
-LEVELS = 256
-"""Values of a channel."""
+ROUNDING = 1e-12
+"""More than the bounds of boxes are rounded by."""
 
 
 @kernel
@@ -50,6 +50,13 @@ def sort_colours(colours, side):
     return order, colours[order], starts
 
 
+@inlined
+def beyond(value, box, side):
+    """Return the square of the least distance of a value to those in a box, less the rounding of its bounds."""
+    gap = max(box / side - value, value - (box + 1) / side) - ROUNDING
+    return gap * gap if gap > 0 else 0.0
+
+
 @kernel
 def nearest_colours(cells, values, order, colours, starts, side):
     """Return the index of the colour nearest to each cell, int64 (N,). The lowest index wins a tie.
@@ -73,13 +80,21 @@ def nearest_colours(cells, values, order, colours, starts, side):
             if reach > 0 and reach * reach > best:
                 break
             for x in range(max(r - ring, 0), min(r + ring, side - 1) + 1):
+                across = beyond(red, x, side)
+                if across > best:
+                    continue
                 for y in range(max(g - ring, 0), min(g + ring, side - 1) + 1):
+                    plane = across + beyond(green, y, side)
+                    if plane > best:
+                        continue
                     inside = abs(x - r) < ring and abs(y - g) < ring
                     first, step = max(b - ring, 0), 1
                     if inside:  # only the two boxes at the ends belong to the ring
                         first, step = (b - ring, 2 * ring) if b - ring >= 0 else (b + ring, 2 * ring)
                     for z in range(first, min(b + ring, side - 1) + 1, step):
                         box = (x * side + y) * side + z
+                        if starts[box] == starts[box + 1] or plane + beyond(blue, z, side) > best:
+                            continue
                         for k in range(starts[box], starts[box + 1]):
                             dr, dg, db = colours[k, 0] - red, colours[k, 1] - green, colours[k, 2] - blue
                             distance = dr * dr + dg * dg + db * db

@@ -38,6 +38,17 @@ def paint(pixels, y, left, right, colour):
 
 
 @inlined
+def sort_short(values, count):
+    """Sort the first values of an array. It is faster than NumPy's sort for a few."""
+    for i in range(1, count):
+        value, k = values[i], i
+        while k > 0 and values[k - 1] > value:
+            values[k] = values[k - 1]
+            k -= 1
+        values[k] = value
+
+
+@inlined
 def crossing(edges, slopes, i, y):
     """Return the column at which the line of an edge crosses a row, float32."""
     return np.float32(y - edges[i, 1]) * slopes[i] + np.float32(edges[i, 0])
@@ -76,7 +87,7 @@ def fill_polygon(pixels, vertices, colour, edges, slopes, crossings):
                 x = joined(edges, slopes, i, y, x)
             crossings[found] = x
             found += 1
-        crossings[:found].sort()
+        sort_short(crossings, found)
         for i in range(1, found, 2):
             left, right = round_away(crossings[i - 1]), round_to_zero(crossings[i])
             paint(pixels, y, np.int64(left), np.int64(right), colour)
