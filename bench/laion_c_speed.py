@@ -44,7 +44,7 @@ def _bank(side: int, data: bytes, height: int, width: int) -> Image:
 @cache
 def _tree(side: int, data: bytes, height: int, width: int) -> tuple[cKDTree, NDArray[np.float32]]:
     """Return the search tree of a bank, and its tiles 0..1."""
-    tiles = _bank(side, data, height, width).astype(np.float32) / 255
+    tiles = _bank(side, data, height, width).astype(np.float32) / np.float32(255)
     return cKDTree(tiles.mean(axis=(1, 2), dtype=np.float64)), tiles
 
 
@@ -146,7 +146,7 @@ def _measured(image: Image, name: str, seconds: float) -> BarTime:
         fitting = image[: len(image) // side * side, : image.shape[1] // side * side] if name == "mosaic" else image
         fitting = np.ascontiguousarray(fitting)
         bank = _bank(side, fitting.tobytes(), *fitting.shape[:2]) if side else None
-        calls = {
+        calls: Mapping[str, Callable[[], object]] = {
             OURS: partial(_ours, fitting, name, severity, bank, iter(range(1 << 62))),
             PUBLISHED: partial(ARITHMETIC[name], fitting, parameters, RandomState(severity)),
         }
