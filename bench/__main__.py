@@ -22,6 +22,7 @@ from bench import (
     executor_speed,
     images,
     import_speed,
+    laion_c_speed,
     loader_speed,
     low_pass_speed,
     peers,
@@ -66,6 +67,8 @@ def main() -> None:
         times = c_bar_speed.measure(prepare(clean, [("square", side)]), profile, options.seconds / 3)
         sections.append(_printed(c_bar_speed.table(f"{data_set}, {side} x {side}", times)))
     sections.append(_printed(single_speed.table(single_speed.measure(clean, options.seconds / 3))))
+    distortions = laion_c_speed.measure(clean, options.seconds / 3)
+    sections.append(_printed(c_bar_speed.table("LAION-C, 224 x 224", distortions, laion_c_speed.NOTE)))
     sections.append(_printed(low_pass_speed.table(low_pass_speed.measure(clean, options.seconds))))
     if options.only_corruptions:
         return

@@ -1,8 +1,8 @@
-"""The corruptions of ImageNet-C, ImageNet-C-bar and ImageNet-3DCC, and the candidates of ImageNet-Syn2Nat.
+"""The corruptions of ImageNet-C, ImageNet-C-bar, ImageNet-3DCC, ImageNet-W and LAION-C, and the candidates of Syn2Nat.
 
 ``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
-halves of what a candidate or a corruption of ImageNet-3DCC does. ``ccc`` has the streams of continuously changing
-corruptions.
+halves of what a transform with recorded draws does; ``tiles`` makes the bank of tiles that two distortions of LAION-C
+need. ``ccc`` has the streams of continuously changing corruptions.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from corruptions import (
     candidates,
     ccc,
     digital,
+    laion_c,
     noise,
     noise_3dcc,
     severities,
@@ -38,6 +39,7 @@ from corruptions.catalogue import (
     with_detection,
 )
 from corruptions.draws import FastDraws
+from corruptions.laion_c.tiles import tiles
 from corruptions.literals import Channels, Group, Name, Profile, Severity
 from corruptions.registry import find
 
@@ -57,6 +59,7 @@ __all__ = [
     "draw",
     "get",
     "names",
+    "tiles",
 ]
 
 DEFAULTS = Options()
@@ -79,6 +82,7 @@ _DRAWN: Mapping[str, Transform] = {
     **candidates.CANDIDATES,
     **noise_3dcc.CORRUPTIONS,
     **watermark.CORRUPTIONS,
+    **laion_c.CORRUPTIONS,
 }
 """Name -> corruption whose draws are a mapping, for ``draw`` and ``apply``."""
 
@@ -91,6 +95,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     **candidates.GROUPS,
     **noise_3dcc.GROUPS,
     **watermark.GROUPS,
+    **laion_c.GROUPS,
 }
 """Group -> names in published order."""
 
@@ -103,7 +108,8 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
             ``validation`` (4), which the published archives call ``extra``; or ``all`` (19).
             ``c-bar``: the ten of ImageNet-C-bar, then the other five of CIFAR-10-C-bar. Of ImageNet-Syn2Nat:
             ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark. ``3dcc-noise``: the three of
-            ImageNet-3DCC that need no depth. ``imagenet-w``: the watermark of ImageNet-W.
+            ImageNet-3DCC that need no depth. ``imagenet-w``: the watermark of ImageNet-W. Of LAION-C:
+            ``laion-c`` (6).
 
     Returns:
         The names.
@@ -123,26 +129,28 @@ def corrupt(
     seed: int | None = None,
     rng: np.random.RandomState | None = None,
     channels: Channels = "rgb",
+    bank: NDArray[np.uint8] | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
-    """Return the image corrupted as in ImageNet-C, ImageNet-C-bar or ImageNet-3DCC, or by a candidate.
+    """Return the image corrupted as in ImageNet-C or one of its relatives, or by a candidate.
 
     ImageNet-C: Hendrycks & Dietterich, ICLR 2019. ImageNet-C-bar and CIFAR-10-C-bar: Mintun, Kirillov & Xie, NeurIPS
-    2021. ImageNet-3DCC: Kar, Yeo, Atanov & Zamir, CVPR 2022. Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier
-    & Ospici, BMVC 2021). Each has one setting: severity 1 of profile ``"imagenet"``.
+    2021. ImageNet-3DCC: Kar, Yeo, Atanov & Zamir, CVPR 2022. LAION-C: Li, Klein, Brendel, Geirhos & Zimmermann, ICML
+    2025. Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting:
+    severity 1 of profile ``"imagenet"``.
 
     Args:
         image: uint8 array, 0..255: RGB (H, W, 3), or grey (H, W) or (H, W, 1), which is repeated to three channels.
             Both sides must be at least 16 pixels, for candidates 130, for ``names("3dcc-noise")`` 1. The array is not
             modified.
-        name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")``, ``names("candidates")`` and
-            ``names("3dcc-noise")`` list them.
+        name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")``, ``names("candidates")``,
+            ``names("3dcc-noise")`` and ``names("laion-c")`` list them.
         severity: Severity, 1..5; for candidates only 1. A float, 0..5, is a real severity of one of the 15 corruptions
             of ``names("benchmark")`` with profile ``"imagenet"``: its parameters are interpolated as in CCC. 3.0 equals
             3, and 0.0 gives a copy and draws nothing.
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
             or ``"cifar"`` (32). The image may have any other size. Corruptions of ImageNet-C-bar accept
-            ``"imagenet"``, ``"cifar"`` or both, as published; candidates and ImageNet-3DCC only ``"imagenet"``.
+            ``"imagenet"``, ``"cifar"`` or both, as published; all others only ``"imagenet"``.
             ``"detection"`` is for images of any size of at least 32 x 32: the corruptions of ImageNet-C as the package
             ``imagecorruptions`` computes them, which published results on COCO-C, Pascal-C and Cityscapes-C have used.
         seed: Seed of the fast generator, 0 <= seed < 2**128. Give every image its own seed: with equal seeds, the noise
@@ -151,6 +159,7 @@ def corrupt(
             reproduce published images. Candidates have no published order of draws and do not accept it.
         channels: Order in which the corruption reads the channels. ``"bgr"`` corrupts the reversed image and reverses
             the result: the colours of frost and spatter change places. Published results of mmdetection have it.
+        bank: Tiles of other photographs, as :func:`tiles` makes them, for ``mosaic`` and ``stickers`` of LAION-C.
         options: Settings that the published script did not have. They affect only corruptions of ImageNet-C.
 
     Returns:
@@ -160,7 +169,7 @@ def corrupt(
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name.
     """
-    row, parameters = _resolve(name, severity, profile, options)
+    row, parameters = _resolve(name, severity, profile, options, bank)
     if rng is not None and name in candidates.CANDIDATES:
         raise ValueError(f"rng is not supported by candidate {name!r}, which has no published order of draws; use seed")
     is_reversed = validation.check_channels(channels)
@@ -197,7 +206,7 @@ def corruptor(
         TypeError: If an argument has the wrong type.
         ValueError: If the name, severity or profile is unknown.
     """
-    row, parameters = _resolve(name, severity, profile, options)
+    row, parameters = _resolve(name, severity, profile, options, None)
     smallest, is_reversed = row.smallest_in(profile), validation.check_channels(channels)
 
     def corrupted(image: Image, seed: int) -> Image:
@@ -208,17 +217,24 @@ def corruptor(
     return corrupted
 
 
-def draw(image: NDArray[np.uint8], name: Name, *, severity: Severity = 1, seed: int | None = None) -> dict[str, Any]:
-    """Return what a candidate or a corruption of ImageNet-3DCC draws for an image.
+def draw(
+    image: NDArray[np.uint8],
+    name: Name,
+    *,
+    severity: Severity = 1,
+    seed: int | None = None,
+    bank: NDArray[np.uint8] | None = None,
+) -> dict[str, Any]:
+    """Return what a transform with recorded draws draws for an image.
 
     ``apply(image, name, draw(image, name, seed=seed))`` equals ``corrupt(image, name, seed=seed)``.
 
     Args:
-        image: uint8 array as in :func:`corrupt`. For candidates, both sides must be at least 130 pixels. The array is
-            not modified.
-        name: Name in ``names("candidates")`` or ``names("3dcc-noise")``.
-        severity: Severity, 1..5; for candidates only 1.
+        image: uint8 array as in :func:`corrupt`. The array is not modified.
+        name: Name in ``names("candidates")``, ``names("3dcc-noise")`` or ``names("laion-c")``.
+        severity: Severity, as in :func:`corrupt`.
         seed: Seed of the fast generator, as in :func:`corrupt`. Give every image its own.
+        bank: Tiles, as in :func:`corrupt`.
 
     Returns:
         The draws: key -> number, string, tuple, list or array. It is empty for transforms without a random part.
@@ -227,21 +243,28 @@ def draw(image: NDArray[np.uint8], name: Name, *, severity: Severity = 1, seed: 
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name.
     """
-    row, parameters = _resolve_drawn(name, severity)
+    row, parameters = _resolve(_drawn(name), severity, "imagenet", DEFAULTS, bank)
     rgb = validation.to_rgb(image, row.smallest)
     return row.draw(validation.draw_source(rgb, seed), rgb, parameters) or {}
 
 
-def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any], *, severity: Severity = 1) -> Image:
-    """Return the image corrupted by a candidate or as in ImageNet-3DCC, with given draws.
+def apply(
+    image: NDArray[np.uint8],
+    name: Name,
+    draws: Mapping[str, Any],
+    *,
+    severity: Severity = 1,
+    bank: NDArray[np.uint8] | None = None,
+) -> Image:
+    """Return the image changed by a transform with given draws.
 
     Args:
-        image: uint8 array as in :func:`corrupt`. For candidates, both sides must be at least 130 pixels. The array is
-            not modified.
-        name: Name in ``names("candidates")`` or ``names("3dcc-noise")``.
+        image: uint8 array as in :func:`draw`. The array is not modified.
+        name: Name, as in :func:`draw`.
         draws: The keys and values that :func:`draw` returns for an image of the same size. Lists are accepted for
             tuples and arrays. What references record beside the draws is ignored, as ``scale`` of Perspective.
-        severity: Severity, 1..5; for candidates only 1.
+        severity: Severity, as in :func:`corrupt`.
+        bank: Tiles, as in :func:`corrupt`.
 
     Returns:
         A new C-contiguous uint8 RGB array (H, W, 3).
@@ -250,20 +273,22 @@ def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any], *, sev
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name, or if draws are missing or unknown.
     """
-    row, parameters = _resolve_drawn(name, severity)
+    row, parameters = _resolve(_drawn(name), severity, "imagenet", DEFAULTS, bank)
     rgb = validation.to_rgb(image, row.smallest)
     return row.apply(rgb, parameters, candidates.check_draws(row, draws))
 
 
-def _resolve_drawn(name: str, severity: int) -> tuple[Transform, Any]:
-    """Return a transform whose draws are a mapping, and its parameters. Raises TypeError and ValueError."""
-    row = find("candidate", _DRAWN, name)
-    return row, row.parameters("imagenet", validation.check_level(severity, row.numbers, "severity"))
+def _drawn(name: str) -> str:
+    """Return the name of a transform whose draws are a mapping. Raises ValueError for another one."""
+    return find("transform with draws", _DRAWN, name).name
 
 
-def _resolve(name: str, severity: float, profile: str, options: Options) -> tuple[Transform, Any]:
+def _resolve(
+    name: str, severity: float, profile: str, options: Options, bank: NDArray[np.uint8] | None
+) -> tuple[Transform, Any]:
     """Return a transform and its parameters. Raises TypeError and ValueError."""
     row, options = find("corruption", _ROWS, name), validation.check_options(options)
+    options = options if bank is None else replace(options, bank=bank)
     profile = validation.check_profile(profile)
     if profile == DETECTION and options.motion != DEFAULTS.motion:
         raise ValueError(f"motion must be {DEFAULTS.motion!r} for profile {DETECTION!r}, not {options.motion!r}")

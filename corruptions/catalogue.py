@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -163,6 +163,7 @@ class Options:
     Attributes:
         motion: Backend of motion blur: "native" (default), or "imagemagick" (through Wand; slower, needs the library).
         frost_folder: Folder with the six frost textures. None (default) uses those of the package ``imagecorruptions``.
+        bank: Tiles for LAION-C, uint8 (N, side, side, 3), see :func:`corruptions.tiles`.
 
     Raises:
         ValueError: If the motion backend is unknown.
@@ -170,6 +171,7 @@ class Options:
 
     motion: str = "native"
     frost_folder: str | None = None
+    bank: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         find("motion", BACKENDS, self.motion)
@@ -185,15 +187,15 @@ class Options:
         """
         kind: Any = type(parameters)  # typed Any because mypy does not know that a class is hashable
         selected = {name: getattr(self, name) for name in _option_fields(kind)}
-        changed = {name: value for name, value in selected.items() if value != getattr(parameters, name)}
+        changed = {name: value for name, value in selected.items() if value is not getattr(parameters, name)}
         return replace(parameters, **changed) if changed else parameters
 
 
 @cache
 def _option_fields(kind: type) -> tuple[str, ...]:
     """Return the names of the options for which a class of parameters has a field."""
-    known = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
-    return tuple(field.name for field in fields(Options) if field.name in known)
+    known = {each.name for each in fields(kind)} if is_dataclass(kind) else set()
+    return tuple(option.name for option in fields(Options) if option.name in known)
 
 
 def table(kind: type, **profiles: Sequence[tuple[Any, ...]]) -> Levels:

@@ -61,6 +61,9 @@ class DrawSource(Protocol):
     def integer(self, low: int, high: int) -> int:
         """Draw one integer in low..high - 1."""
 
+    def rows(self, count: int, *ranges: tuple[int, int]) -> NDArray[np.int64]:
+        """Draw integers of several ranges, low..high - 1, int64 (count, ranges). Published scripts draw row by row."""
+
     def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.integer]:
         """Draw photon counts with mean ``image / 255 * lam`` for each value of the image."""
 
@@ -108,6 +111,11 @@ class PublishedDraws:
     def integer(self, low: int, high: int) -> int:
         """Draw one integer in low..high - 1."""
         return int(self._rng.randint(low, high))
+
+    def rows(self, count: int, *ranges: tuple[int, int]) -> NDArray[np.int64]:
+        """Draw int64 numbers of several ranges, one after another, row by row."""
+        drawn = [self._rng.randint(low, high) for _ in range(count) for low, high in ranges]
+        return np.array(drawn, np.int64).reshape(count, len(ranges))
 
     def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.int64]:
         """Draw int64 photon counts with mean ``image / 255 * lam``."""
@@ -187,6 +195,10 @@ class FastDraws:
     def integer(self, low: int, high: int) -> int:
         """Draw one integer in low..high - 1."""
         return int(self.integers(low, high, (1,))[0])
+
+    def rows(self, count: int, *ranges: tuple[int, int]) -> NDArray[np.int64]:
+        """Draw int64 numbers of several ranges, one stream for each range."""
+        return np.stack([self.integers(low, high, (count,)) for low, high in ranges], axis=1).astype(np.int64)
 
     def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.uint16]:
         """Draw uint16 photon counts with mean ``image / 255 * lam``."""

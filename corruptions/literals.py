@@ -38,7 +38,12 @@ Noise3dccName = Literal["iso_noise", "low_light", "color_quant"]
 WatermarkName = Literal["watermark"]
 """The watermark of ImageNet-W."""
 
-Name = ImageNetCName | BarName | CandidateName | Noise3dccName | WatermarkName
+LaionCName = Literal[
+    "mosaic", "glitched", "vertical_lines", "geometric_shapes", "stickers", "luminance_checkerboard",
+]  # fmt: skip
+"""Distortions of LAION-C."""
+
+Name = ImageNetCName | BarName | CandidateName | Noise3dccName | WatermarkName | LaionCName
 """Corruptions that ``corrupt`` accepts."""
 
 PerturbationName = Literal[
@@ -49,7 +54,7 @@ PerturbationName = Literal[
 
 Group = Literal[
     "benchmark", "validation", "all", "noise", "blur", "weather", "digital", "extra", "c-bar", "candidates", "syn2nat",
-    "3dcc-noise", "imagenet-w",
+    "3dcc-noise", "imagenet-w", "laion-c",
 ]  # fmt: skip
 """Groups of corruptions."""
 

@@ -87,6 +87,18 @@ def watermark_sheet(photograph: np.ndarray) -> Image.Image:
     return grid([labelled(image, "clean"), labelled(corruptions.corrupt(image, "watermark"), "watermark")], columns=2)
 
 
+def laion_sheet(photograph: np.ndarray, severity: int = 3) -> Image.Image:
+    """Return the six distortions of LAION-C at one severity, three in a row. Tiles are parts of the photograph."""
+    image = prepare(photograph, IMAGENET)
+    parts = [photograph[y : y + 60, x : x + 60] for y in range(0, 240, 12) for x in range(0, 390, 13)]
+    tiles = []
+    for name in corruptions.names("laion-c"):
+        side = {"mosaic": 8, "stickers": 16}.get(name, 0)
+        bank = corruptions.tiles(parts, side) if side else None
+        tiles.append(labelled(corruptions.corrupt(image, name, severity, seed=1, bank=bank), name))
+    return grid(tiles, columns=3)
+
+
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
     """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
@@ -116,3 +128,4 @@ if __name__ == "__main__":
     bar_sheet(photograph).save(folder / "imagenet-c-bar.jpg", quality=85, optimize=True)
     watermark_sheet(photograph).save(folder / "imagenet-w.png", optimize=True)
     noise_sheet(photograph).save(folder / "3dcc.jpg", quality=85, optimize=True)
+    laion_sheet(photograph).save(folder / "laion-c.jpg", quality=85, optimize=True)

@@ -36,6 +36,7 @@ from pipeline.execution import base
 from pipeline.execution.pools import Crew, parse_executor
 from pipeline.execution.resumable import JobWatcher, ResumableJob, run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
+from pipeline.render.bank import publish_bank
 from pipeline.sources.base import Source
 from pipeline.storage import is_url, local_path, open_store
 from pipeline.storage.trusted_locations import remember
@@ -132,6 +133,7 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
         blocks = checked_blocks(make_blocks(self.plan, self._source), self._committed, self.store, self._source)
         self._missing = count_missing(missing_blocks(blocks, self._committed.done))
         self.store.publish_bytes(self.plan.recipe.to_toml().encode(), RECIPE_FILE)
+        publish_bank(self.store, self.plan.recipe)
         remember(self._request.output, "source", self._request.source)
 
     def find_missing(self) -> bool:

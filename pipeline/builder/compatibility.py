@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from pipeline.builder.bank import bank_conflicts
 from pipeline.config import differences, flat
 from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE
 from pipeline.datasets.opening import read_recipe
@@ -23,10 +24,11 @@ from pipeline.execution.resumable import JobFolder
 from pipeline.images.fingerprints import same_pixels
 from pipeline.recipes import attacks
 from pipeline.recipes.schema import Recipe
+from pipeline.render.bank import FOLDER as BANK
 from pipeline.sources.files import is_system_folder
 from pipeline.storage import FolderEntry, LocalStore, Store
 
-FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, ROOTS_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
+FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, ROOTS_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS, BANK)
 """The files and folders that a build writes into its output."""
 
 DATA_SET = JobFolder(
@@ -34,7 +36,7 @@ DATA_SET = JobFolder(
 )
 """The output of a build."""
 
-NOT_COMPARED = {"title", "decoders", "resizers", "labels", "attack"}
+NOT_COMPARED = {"title", "decoders", "resizers", "labels", "attack", "bank"}
 """Tables of a recipe that may differ, or that have a comparison of their own."""
 
 CHANGED_OPERATORS = frozenset({"opencv-bicubic"})
@@ -119,6 +121,7 @@ def conflicts_of(existing: Recipe, requested: Recipe) -> list[str]:
     return (
         differences(*compared)
         + attacks.differences(existing.attack, requested.attack)
+        + bank_conflicts(existing, requested)
         + _changed_pixels(existing, requested)
     )
 

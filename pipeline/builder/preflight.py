@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
+from pipeline.builder.bank import with_bank
 from pipeline.builder.compatibility import FOLDERS
 from pipeline.builder.overlap import check_overlap
 from pipeline.builder.plan import Plan, make_plan
@@ -83,6 +84,10 @@ def prepare(request: DataSetRequest, watcher: Preparing) -> tuple[Plan, Source]:
     source = open_source(recipe.source.kind, request.source, request.ids, recipe.source.classes, recipe.source)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].description}")
     plan = make_plan(recipe, source)
+    if recipe.needs_bank:
+        watcher.preparing("making the tiles of the bank")
+    recipe = with_bank(recipe, request.source)
+    plan = replace(plan, recipe=plan.recipe.model_copy(update={"bank": recipe.bank}))
     watcher.preparing("testing every transform once")
     try_transforms(recipe, request.frost_folder)
     return plan, source

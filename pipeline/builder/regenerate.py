@@ -12,6 +12,7 @@ from pipeline.datasets.findings import Findings
 from pipeline.datasets.opening import open_made
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
+from pipeline.render.bank import load_bank
 from pipeline.render.renderer import Renderer, source_digest
 from pipeline.software import versions
 from pipeline.sources.base import Source, SourceImage
@@ -50,6 +51,7 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
             f"{MAX_SIDE} are supported. Verify without --deep"
         )
     images = open_source(recipe.source.kind, source, part=recipe.source)
+    load_bank(data_set.store, recipe)
     renderer = Renderer(recipe, frost_folder)
     chosen = _choose(data_set, samples, seed)
     findings = Findings(samples=len(chosen))

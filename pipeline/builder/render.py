@@ -34,6 +34,7 @@ from pipeline.datasets.rendered_table import OutputTable, RenderedTable, source_
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.execution.resumable import JobFolder, Preparing
 from pipeline.recipes.schema import Recipe
+from pipeline.render.bank import publish_bank
 from pipeline.render.photographs import plain_size
 from pipeline.render.renderer import Renderer
 from pipeline.sources.base import SourceImage
@@ -136,6 +137,7 @@ def run_render(request: RenderSettings, watcher: Preparing) -> RenderResult:
         RENDERED.claim(store, list, lambda: _conflicts(store, plan.recipe, table))
         store.publish(listing, LISTING_FILE)
         store.publish_bytes(table.to_toml().encode(), RENDERED_FILE)
+        publish_bank(store, plan.recipe)
         store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)  # last: without it, nothing can be opened
     remember(request.out, "source", request.source)
     if request.frost_folder:

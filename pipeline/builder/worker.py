@@ -15,6 +15,7 @@ from pipeline.builder.sample_maker import SampleMaker, quarantined
 from pipeline.builder.shard_builder import PartBuilder, part_builder
 from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes.schema import Recipe
+from pipeline.render.bank import load_bank
 from pipeline.render.warm_up import ready_renderer
 from pipeline.sources.base import SourceImage
 from pipeline.sources.kinds import open_source
@@ -65,6 +66,7 @@ class BuildWorker:
     def __init__(self, job: BuildJob) -> None:
         self._recipe = job.recipe
         self._store = open_store(job.output)
+        load_bank(self._store, job.recipe)
         renderer = ready_renderer(job.recipe, job.frost_folder)
         source = open_source(job.recipe.source.kind, job.source, part=job.recipe.source)
         roots = {job.source, source.location, job.output, self._store.root}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pipeline.images.fingerprints import pixel_digests
 from pipeline.recipes.schema import Recipe
 
-NOT_IN_CONTENT = {"name", "title", "source", "labels", "decoders", "resizers"}
+NOT_IN_CONTENT: Mapping[str, Any] = {
+    **dict.fromkeys(("name", "title", "source", "labels", "decoders", "resizers"), True),
+    "bank": {"source", "kind", "limit", "damaged"},
+}
 """Fields of a recipe that do not decide its samples, or that :func:`content_digest` adds in another form."""
 
 Identified = tuple[str, int, str | None]
@@ -27,7 +31,7 @@ def content_digest(recipe: Recipe, images: Iterable[Identified]) -> str:
     """
     family = recipe.family
     facts = {
-        "recipe": recipe.model_dump(mode="json", exclude=NOT_IN_CONTENT, exclude_none=True),
+        "recipe": recipe.model_dump(mode="json", exclude={**NOT_IN_CONTENT}, exclude_none=True),
         "versions": {name: family.version(name) for name in family.select(recipe.transforms.only)},
         "decoders": pixel_digests(recipe.decoders),
         "resizers": pixel_digests(recipe.resizers),

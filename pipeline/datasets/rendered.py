@@ -27,6 +27,7 @@ from pipeline.datasets.template import template_row
 from pipeline.errors import UnreachableError, UserError
 from pipeline.images.fingerprints import changes
 from pipeline.recipes.schema import Recipe
+from pipeline.render.bank import load_bank
 from pipeline.render.photographs import Photographs
 from pipeline.render.prepared_cache import OFF, CachePlan, PreparedCache, make_room, plan_cache
 from pipeline.render.renderer import Renderer, source_digest
@@ -227,6 +228,7 @@ class Rendered(DataSet):
     @cached_property
     def _renderer(self) -> Renderer:
         self._check_software()
+        load_bank(self.store, self.recipe)
         threads = cv2.getNumThreads()
         try:
             return ready_renderer(self.recipe, self.frost_folder)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 Image = NDArray[np.uint8]
 """An RGB image (H, W, 3), or the frames of a sequence (T, H, W, 3)."""
@@ -21,6 +22,7 @@ class Encoder(BaseModel):
         images: Whether single images can be stored.
         bare: Whether payloads are plain pixel values, so that every reader gets the same ones.
         lossless: Whether readers get the pixels that were encoded.
+        unnamed: Settings with the values that recipes and manifests do not name, because there was no other one before.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -31,6 +33,11 @@ class Encoder(BaseModel):
     images: ClassVar[bool] = True
     bare: ClassVar[bool] = False
     lossless: ClassVar[bool] = False
+    unnamed: ClassVar[Mapping[str, Any]] = {}
+
+    @model_serializer(mode="wrap")
+    def _named(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in settings(self).items() if (name, value) not in self.unnamed.items()}
 
     def __str__(self) -> str:
         """Return name and settings as in the manifest: ``jpeg quality=85 optimize=true``."""

@@ -8,12 +8,12 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import cv2
 import numpy as np
 import simplejpeg
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from corruptions import jpeg
 from pipeline.images.decoders import MAX_PIXELS, excess_scans
@@ -44,21 +44,26 @@ _PNG_TEXTS = frozenset({b"tEXt", b"zTXt", b"iTXt", b"iCCP"})
 
 
 class Jpeg(Encoder):
-    """JPEG with 4:2:0 chroma, written by OpenCV: the same bytes as Pillow's at equal settings.
+    """JPEG, written by OpenCV: the same bytes as Pillow's at equal settings.
 
     Attributes:
         quality: 1..100.
         optimize: Compute Huffman tables for each image: smaller files, same pixels.
+        chroma: Subsampling: "4:2:0", or "4:4:4" for none.
     """
 
     name: Literal["jpeg"] = "jpeg"
     quality: Annotated[int, Field(ge=1, le=100)] = 85
     optimize: bool = True
+    chroma: Literal["4:2:0", "4:4:4"] = "4:2:0"
     suffix = ".jpg"
+    unnamed: ClassVar[Mapping[str, Any]] = {"chroma": "4:2:0"}
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a JPEG file."""
         settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(self.optimize)]
+        if self.chroma == "4:4:4":
+            settings += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
         return _imencode(self.suffix, image, settings)
 
     def stored(self, image: Image, grain: bool = False) -> Image:
@@ -123,11 +128,7 @@ class Npy(Encoder):
     whole_sequence = True
     bare = True
     lossless = True
-
-    @model_serializer(mode="wrap")
-    def _without_default_depth(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the settings without a depth of 8 bits, which recipes and manifests do not name."""
-        return {name: value for name, value in settings(self).items() if (name, value) != ("depth", 8)}
+    unnamed: ClassVar[Mapping[str, Any]] = {"depth": 8}
 
     @property
     def dtype(self) -> type[np.uint8] | type[np.uint16]:

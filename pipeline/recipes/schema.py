@@ -21,7 +21,8 @@ from pipeline.recipes.attacks import AttackTable
 from pipeline.recipes.levels import shown_levels, whole_level
 from pipeline.sources.kinds import AUTO, KINDS, check_part_options
 from pipeline.sources.parts import PartOptions
-from pipeline.tasks.labels import LabelSpace
+from pipeline.tasks.labels import LabelSpace, Numbering
+from pipeline.tasks.library import load
 from pipeline.tasks.schema import Task
 from pipeline.text import shown
 from pipeline.transforms.family import HUNDREDTHS, Condition, Draws, Family, Pair
@@ -100,6 +101,26 @@ class TransformsTable(StrictTable):
         return tuple(each / HUNDREDTHS if family.real and each > family.levels[-1] else each for each in levels)
 
 
+class BankTable(StrictTable):
+    """``[bank]``: the photographs of which tiles are made, for families that need them.
+
+    Attributes:
+        source: Folder or URL of the photographs. Empty: the source of the data set.
+        kind: Layout of this source; "auto" detects it.
+        limit: The first N photographs by id.
+        tiles: Number of tiles of each side; written by the build.
+        damaged: Number of photographs without a tile, because they cannot be decoded; written by the build.
+        sha256: Digest of the tiles; written by the build. Empty if no tiles were needed.
+    """
+
+    source: str = ""
+    kind: Annotated[str, one_of((AUTO, *KINDS))] = AUTO
+    limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    tiles: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    damaged: Annotated[int, Field(ge=0)] = 0
+    sha256: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
+
+
 class ShardsTable(StrictTable):
     """``[shards]``: how the samples are stored.
 
@@ -124,6 +145,8 @@ class Recipe(StrictTable):
     transforms: TransformsTable
     encoder: AnyEncoder
     shards: ShardsTable
+    bank: BankTable | None = None
+    """The photographs of which tiles are made. None for families that need no tiles."""
     software: dict[str, str] = Field(default_factory=dict)
     """Library versions of a build; written by the build."""
     decoders: dict[str, str] = Field(default_factory=dict)
@@ -218,9 +241,16 @@ class Recipe(StrictTable):
         return self.shards.layout is not None
 
     @property
+    def needs_bank(self) -> bool:
+        """Whether a transform needs tiles of other photographs."""
+        return any(name in self.family.bank for name in self.family.select(self.transforms.only))
+
+    @property
     def task(self) -> Task | None:
-        """The task of a build of a part of a data set; None for other builds."""
+        """The task of a build of a part of a data set, or of its family; None for other builds."""
         source = self.source
+        if self.family.task and self.labels and self.labels.numbering == Numbering.IMAGENET:
+            return load(self.family.task).task.of_outputs()
         folders = KINDS[source.kind].folders if source.part else ()
         return source.task(source.kind, self.labels, source.classes, folders)
 
@@ -301,7 +331,7 @@ class Recipe(StrictTable):
                 given = {key: value for key, value in change.items() if value is not None}
                 # a different encoder starts from its own defaults
                 other = table == "encoder" and given.get("name", self.encoder.name) != self.encoder.name
-                content[table] = given if other else content.get(table, {}) | given
+                content[table] = given if other else (content.get(table) or {}) | given
             elif change is not None:
                 content[table] = change
         return validated(Recipe, content, where)

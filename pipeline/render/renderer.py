@@ -15,6 +15,7 @@ from pipeline.images.decoders import decode
 from pipeline.images.encoder import Encoder
 from pipeline.images.encoders import encode_members
 from pipeline.recipes.schema import Recipe
+from pipeline.render.bank import bank_of
 from pipeline.sources.base import Box
 from pipeline.transforms.family import Condition, Render, Rendering
 from pipeline.transforms.seeds import sample_seed
@@ -41,6 +42,7 @@ class Renderer:
             corruptions.Options(motion=recipe.transforms.motion, frost_folder=frost_folder),
             recipe.shape,
             recipe.transforms.channels or "rgb",
+            bank_of(recipe),
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:

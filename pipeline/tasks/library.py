@@ -114,6 +114,7 @@ def resolved(file: TaskFile, lines: ReadLines, where: str) -> LoadedTask:
         outputs=len(names),
         outputs_are=described,
         groups=groups,
+        combine=file.combine,
         role=file.role,
         steps=file.steps,
         resize=file.resize,

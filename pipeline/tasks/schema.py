@@ -22,6 +22,10 @@ Role = Literal["clean", "shift", "anomalous"]
 """What the images of a data set are to a report: clean images, which give the clean error; natural images under a
 distribution shift; or images of none of the classes."""
 
+Combine = Literal["mean"]
+"""How a model chooses among groups: by the mean of the probabilities of each, which puts large ones at a disadvantage.
+The default is the largest output of each. Absent where it is the default, since digests depend on it."""
+
 Operator = Annotated[str, one_of(OPERATORS)]
 
 Steps = tuple[tuple[Annotated[str, one_of(STEPS)], Annotated[float, Field(gt=0, le=8192)]], ...]
@@ -43,6 +47,7 @@ class TaskFile(StrictTable):
         number_prefix: Whether a number before the name of a folder is ignored.
         groups: Text file with one group per line: names of outputs, after an optional name of the group and a colon.
             The model chooses among the groups. Empty: each output is a group.
+        combine: "mean" decides among groups by the mean of their probabilities. None: by the largest output of each.
         role: Role of the images in reports.
         steps: Preparation steps of images that are not prepared yet.
         resize: Resize operator of these steps.
@@ -58,6 +63,7 @@ class TaskFile(StrictTable):
     other_folders: Literal["skip", "refuse"] = "skip"
     number_prefix: bool = False
     groups: str = ""
+    combine: Combine | None = None
     role: Role
     steps: Steps = ()
     resize: Operator = "pillow-bilinear"
@@ -74,6 +80,9 @@ class Task(StrictTable):
         outputs: Number of outputs that the model must have.
         outputs_are: What the outputs are, for messages.
         groups: Outputs of each group, in label order. Empty: each output is a group.
+        combine: What decides among groups, as in :class:`TaskFile`.
+        labels_are: "outputs" if labels and predictions are outputs, beside which the chosen group is recorded. None if
+            they are groups.
         role: Role of the images in reports.
         steps: Preparation steps of images that are not prepared yet.
         resize: Resize operator of these steps.
@@ -87,6 +96,8 @@ class Task(StrictTable):
     outputs: Annotated[int, Field(ge=2)]
     outputs_are: str
     groups: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] = ()
+    combine: Combine | None = None
+    labels_are: Literal["outputs"] | None = None
     role: Role
     steps: Steps = ()
     resize: Operator = "pillow-bilinear"
@@ -97,7 +108,7 @@ class Task(StrictTable):
     @property
     def labels(self) -> int:
         """The number of labels: of groups, or of outputs if there are no groups."""
-        return len(self.groups) or self.outputs
+        return (0 if self.labels_are else len(self.groups)) or self.outputs
 
     @property
     def digest(self) -> str:
@@ -108,7 +119,13 @@ class Task(StrictTable):
     @property
     def groups_digest(self) -> str:
         """The hexadecimal SHA-256 of the groups, equal for tasks with the same labels; empty if there are none."""
-        return hashlib.sha256(json.dumps(self.groups).encode()).hexdigest() if self.groups else ""
+        if not self.groups or self.labels_are:
+            return ""
+        return hashlib.sha256(json.dumps(self.groups).encode()).hexdigest()
+
+    def of_outputs(self) -> Task:
+        """Return the task of images whose labels are outputs, not groups."""
+        return self.model_copy(update={"labels_are": "outputs", "images": 0})
 
     def mismatch(self, outputs: int) -> str | None:
         """Return why a model with this number of outputs does not fit the task; None if it fits."""

@@ -82,6 +82,9 @@ def _faults_of_facts(family: Family) -> Iterator[str]:
     for profile, names in family.published.items():
         if not names or not set(names) <= set(family.names):
             yield f"published: {profile!r} must have one or more of the names"
+    for name, sides in family.bank.items():
+        if name not in family.names or len(sides) != len(family.levels) or min(sides) < 1:
+            yield f"bank: {name!r} must be a transform, with a side of 1 pixel or more for each of levels"
     yield from (f"modules: {name} cannot be imported" for name in family.modules if not _is_importable(name))
 
 

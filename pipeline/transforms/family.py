@@ -69,6 +69,8 @@ class Rendering:
     """One of the family's shapes; empty for families without shapes."""
     channels: str = "rgb"
     """Order in which corruptions read the channels."""
+    bank: Mapping[int, Image] = field(default_factory=dict)
+    """Side in pixels -> tiles (N, side, side, 3); empty unless the recipe needs them."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class Recognition:
         other_names: Whether transforms that are in no family count as transforms of this one.
         published_names: Further transforms of published data sets, which this project cannot make, in their order.
         level_folders: Transform -> name of a folder -> level, for levels that published folders do not count from 1.
+        endings: Regular expression of the end of the names of published files that differs between conditions, and is
+            no part of the id of an image.
     """
 
     places: tuple[str, ...] = ()
@@ -88,6 +92,7 @@ class Recognition:
     other_names: bool = False
     published_names: tuple[str, ...] = ()
     level_folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    endings: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,9 @@ class Family:
         sequences: Whether outputs are sequences of frames.
         draws: Returns what is drawn for an output, to be recorded in its ``.json``: name -> value that JSON can hold.
             Called with the condition, the seed of the output, and its height and width. None if nothing is recorded.
+        bank: Transform -> side in pixels of the tiles of other photographs that it needs at each of ``levels``. They
+            are made of the photographs in the table ``[bank]`` of the recipe.
+        task: Name of the shipped task that evaluations use if the labels are ImageNet's classes; empty for none.
         grain: Returns whether the content of a transform is noise, for which video encoders have other settings.
         pairs: Transform -> decoder and resize operator, for transforms that do not use those of the recipe.
         recognition: How ``index`` recognises the family.
@@ -160,6 +168,8 @@ class Family:
     from_encoded: bool = False
     sequences: bool = False
     draws: Callable[[Condition, int, int, int], Draws] | None = None
+    bank: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    task: str = ""
     grain: Callable[[str], bool] = lambda name: False
     pairs: Mapping[str, Pair] = field(default_factory=dict)
     recognition: Recognition = Recognition()
@@ -168,6 +178,11 @@ class Family:
     listing: Callable[[], Listing] | None = None
     modules: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+
+    @property
+    def tile_sides(self) -> tuple[int, ...]:
+        """All sides of the tiles of its bank, in pixels."""
+        return tuple(sorted({side for sides in self.bank.values() for side in sides}))
 
     def largest_level(self, name: str) -> int:
         """Return the largest level of a transform, also of its real ones."""

@@ -17,6 +17,7 @@ from pipeline.transforms import (
     imagenet_p,
     imagenet_s,
     imagenet_w,
+    laion_c,
     low_pass,
     syn2nat,
 )
@@ -102,6 +103,7 @@ FAMILIES = Families(
         low_pass.FAMILY,
         imagenet_3dcc_noise.FAMILY,
         imagenet_w.FAMILY,
+        laion_c.FAMILY,
         clean.FAMILY,
         adversarial.FAMILY,
     ]

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import resources
+from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,6 +64,7 @@ REPRODUCIBLE = tuple(name for name in FAMILIES if name != "adversarial")
 ENCODERS: Mapping[str, Encoder] = {
     "jpeg": Jpeg(),
     "jpeg quality=40 optimize=false": Jpeg(quality=40, optimize=False),
+    "jpeg quality=100 optimize=false chroma=4:4:4": Jpeg(quality=100, optimize=False, chroma="4:4:4"),
     "png": Png(),
     "npy": Npy(),
     "npy layout=CHW": Npy(layout="CHW"),
@@ -158,7 +160,8 @@ def _conditions(family: Family, profile: str) -> Iterator[Condition]:
 
 
 def _rendered(family: Family, profile: str, condition: Condition, shape: str) -> Digest:
-    output = family.render(condition, Rendering(profile, Options(), shape))(_prepared(family.name, profile), SEED)
+    rendering = Rendering(profile, Options(), shape, {side: _tiles(side) for side in family.tile_sides})
+    output = family.render(condition, rendering)(_prepared(family.name, profile), SEED)
     return _digest(family.version(condition.transform), output)
 
 
@@ -168,6 +171,13 @@ def _prepared(family_name: str, profile: str) -> Any:
     family = FAMILIES[family_name]
     source = encoded_photograph() if family.from_encoded else photograph()
     return family.prepare(source, PROFILE_STEPS.get(profile, ()), "pillow-bilinear")
+
+
+@cache
+def _tiles(side: int) -> np.ndarray:
+    """Return 24 tiles of a side in pixels, of photographs in other colours."""
+    shades = (photograph()[..., order] // divisor for order in permutations(range(3)) for divisor in range(1, 5))
+    return corruptions.tiles(shades, side)
 
 
 def _published_draws() -> Iterator[tuple[str, Compute]]:

@@ -126,6 +126,29 @@ def noise_outputs(golden: Arrays) -> Iterator[Output]:
             yield Output(name, key, found, expected)
 
 
+MOSAIC_SIDES = (4, 6, 8, 16, 28)
+"""Side of the tiles of a mosaic at each severity."""
+LAION_SEED = 5000
+"""The reference images of LAION-C at severity s were drawn with RandomState(5000 + s), a new one for each image."""
+
+
+def distortion_outputs(golden: Arrays) -> Iterator[Output]:
+    """Yield the outputs of LAION-C. Mosaics of 6 pixels are the middle of those of 252 x 252 pixels."""
+    for key, expected in golden.items():
+        name, *rest = key.split("/")
+        if name not in corruptions.names("laion-c"):
+            continue
+        severity, index = map(int, rest)
+        side = {"mosaic": MOSAIC_SIDES[severity - 1], "stickers": 16}.get(name, 0)
+        image = golden[f"input/{index}" if not side or 256 % side == 0 else f"input252/{index}"]
+        middle = np.s_[14:-14, 14:-14] if len(image) == 252 else np.s_[:]
+        source = image[middle] if side == 28 else image
+        rng = np.random.RandomState(LAION_SEED + severity)
+        bank = golden[f"bank/{side}"] if side else None
+        found = corruptions.corrupt(source, name, severity, rng=rng, bank=bank)
+        yield Output(name, key, found if side == 28 else found[middle], expected)
+
+
 FAMILIES: Mapping[str, tuple[str, Callable[[Arrays], Iterable[Output]]]] = {
     "ImageNet-C": ("imagenet_c", corruption_outputs),
     "Detection": ("native", native_outputs),
@@ -134,6 +157,7 @@ FAMILIES: Mapping[str, tuple[str, Callable[[Arrays], Iterable[Output]]]] = {
     "ImageNet-S": ("imagenet_s", pair_outputs),
     "ImageNet-Syn2Nat": ("syn2nat", candidate_outputs),
     "ImageNet-3DCC": ("noise3d", noise_outputs),
+    "LAION-C": ("laion_c", distortion_outputs),
 }
 """Family -> name of its reference file, and the function that yields its outputs."""
 
@@ -162,6 +186,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     },
     "ImageNet-Syn2Nat": {},
     "ImageNet-3DCC": {},
+    "LAION-C": {},
 }
 """Family -> transform with outputs that differ -> why. Some entries are not needed if all outputs are equal."""
 
@@ -201,7 +226,7 @@ INTRODUCTION = """\
 How many outputs equal those of the published generators for the same random draws, in all pixels, and how far the
 others are. The reference outputs of ImageNet-C, -P, -S, C-bar and 3DCC were made by the published scripts on NumPy 2.4,
 SciPy 1.17, scikit-image 0.26, OpenCV 5.0, Pillow 13.0 and ImageMagick 6.9.11 (Q16), those of Syn2Nat by albumentations
-0.5.2 on OpenCV 4.5.1.
+0.5.2 on OpenCV 4.5.1, those of LAION-C by its script on Pillow 13.0.
 
 The draws are those of NumPy's legacy generator (`rng=RandomState(...)`). Builds use a faster generator, whose numbers
 are float32. Random layers (heights of fog, layers of snow and spatter, displacements of elastic_transform) are then

@@ -225,6 +225,7 @@ EDITIONS = {
     "cifar-100-p": ("cifar", 32),
     "imagenet-s": ("imagenet", 224),
     "imagenet-syn2nat": ("imagenet", 224),
+    "laion-c": ("imagenet", 224),
     "imagenet-syn2nat-candidates": ("imagenet", 224),
     "imagenet-c-bar": ("imagenet", 224),
     "cifar-10-c-bar": ("cifar", 32),

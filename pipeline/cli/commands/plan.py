@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipeline.builder.settings import PlanSettings
 from pipeline.cli.console import print_json, print_table, warn
 from pipeline.cli.options import Printing, command
@@ -16,6 +18,7 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     """
     from rich.filesize import decimal
 
+    from pipeline.builder.bank import MEASURED_TILES, with_bank
     from pipeline.builder.estimate import estimate
     from pipeline.builder.plan import make_plan
     from pipeline.builder.preflight import with_detected_kind
@@ -26,7 +29,8 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     recipe = with_detected_kind(settings.changed_recipe(), settings.source)
     images = open_source(recipe.source.kind, settings.source, settings.ids, recipe.source.classes, recipe.source)
     planned = make_plan(recipe, images)
-    try_transforms(recipe, settings.frost_folder)
+    planned = replace(planned, recipe=with_bank(planned.recipe, settings.source, MEASURED_TILES))
+    try_transforms(planned.recipe, settings.frost_folder)
     cost = estimate(planned, images, settings.measure, settings.frost_folder)
     facts = {
         "recipe": recipe.name,

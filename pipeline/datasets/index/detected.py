@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from pipeline.errors import UserError
 from pipeline.sources.base import UNLABELLED, identifier
 from pipeline.tasks.labels import LabelSpace, is_number
+from pipeline.tasks.schema import Task
 from pipeline.text import shown
 from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
@@ -61,6 +63,7 @@ class DetectedLayout:
         ignored: Suffix -> number of files that are not samples.
         left_out: Folders that the task does not name, and the number of images in each.
         missing: Folders that the task names and that have no images.
+        task: The task of the family of the transforms, if no other one was given.
     """
 
     name: str
@@ -70,6 +73,13 @@ class DetectedLayout:
     ignored: Counter[str] = field(default_factory=Counter)
     left_out: Mapping[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    task: Task | None = None
+
+
+def source_id(id_: str, transform: str) -> str:
+    """Return the id of an image without the part of a published file name that differs between conditions."""
+    endings = (each.recognition.endings for each in FAMILIES.values() if transform in each.names)
+    return next((re.sub(f"(?:{ending})$", "", id_) for ending in endings if ending), id_)
 
 
 def expected_folders() -> str:

@@ -84,7 +84,9 @@ def find_folders(root: Path, labelling: Labelling) -> DetectedLayout:
                     yield found
 
     conditions = {condition: partial(listing, each) for condition, each in chosen.conditions.items()}
-    return DetectedLayout("folders", root, conditions, chosen.space, ignored, chosen.left_out, chosen.missing)
+    return DetectedLayout(
+        "folders", root, conditions, chosen.space, ignored, chosen.left_out, chosen.missing, chosen.task
+    )
 
 
 def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
@@ -138,7 +140,8 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
             yield entry
 
     conditions = {condition: partial(listing, each) for condition, each in chosen.conditions.items()}
-    return DetectedLayout("tars", root, conditions, chosen.space, ignored, chosen.left_out, chosen.missing)
+    left = chosen.left_out, chosen.missing, chosen.task
+    return DetectedLayout("tars", root, conditions, chosen.space, ignored, *left)
 
 
 def files_with(folder: Path, ending: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar, Protocol
@@ -12,11 +12,13 @@ from pipeline.datasets.indexed import ORIGINAL
 from pipeline.errors import UserError
 from pipeline.sources.base import UNLABELLED
 from pipeline.sources.files import SUFFIXES
-from pipeline.tasks.labels import LabelSpace, label_folders
-from pipeline.tasks.schema import LoadedTask
+from pipeline.tasks.labels import LabelSpace, Numbering, label_folders
+from pipeline.tasks.library import load
+from pipeline.tasks.schema import LoadedTask, Task
 from pipeline.text import shown
 from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
+from pipeline.transforms.registry import FAMILIES
 
 EXAMPLES = 3
 """Number of folders that a message names."""
@@ -35,6 +37,7 @@ class LabelledFolders:
         space: What the labels count. None if unknown, or if a task says it.
         left_out: Folders that the task does not name, and the number of images in each.
         missing: Folders that the task names and that have no images.
+        task: The task of the family of the transforms; None if it has none, or if the folders are other classes.
     """
 
     conditions: Mapping[Condition, Sequence[str]]
@@ -42,6 +45,7 @@ class LabelledFolders:
     space: LabelSpace | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    task: Task | None = None
 
     def label(self, path: str) -> int:
         """Return the label of a file in a class folder. Raise UserError if its class has none."""
@@ -103,9 +107,20 @@ class ByName:
                 "the images"
             )
         names = {last_component(folder) for folder in images}.difference(self.unlabelled)
+        unlabelled, task = dict.fromkeys(self.unlabelled, UNLABELLED), _family_task(nonempty)
+        if task and names and names <= task.folders.keys() and not self.classes:
+            return LabelledFolders(nonempty, {**task.folders, **unlabelled}, task=task.task)
         labelled = label_folders(sorted(names), self.classes)
-        labels = {**labelled.labels, **dict.fromkeys(self.unlabelled, UNLABELLED)}
-        return LabelledFolders(nonempty, labels, labelled.space if names else None)
+        of_outputs = task.task.of_outputs() if task and labelled.space.numbering == Numbering.IMAGENET else None
+        labels = {**labelled.labels, **unlabelled}
+        return LabelledFolders(nonempty, labels, labelled.space if names else None, task=of_outputs)
+
+
+def _family_task(conditions: Iterable[Condition]) -> LoadedTask | None:
+    """Return the task of a family that has these transforms; None if it has none."""
+    names = {condition.transform for condition in conditions}
+    tasks = [family.task for family in FAMILIES.values() if family.task and names & {*family.names}]
+    return load(tasks[0]) if tasks else None
 
 
 @dataclass(frozen=True)

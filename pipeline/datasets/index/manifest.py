@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from manifests.limits import MAX_ROW_GROUPS
 from pipeline.config import read_toml
 from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.datasets.index.arrays import ARRAY, find_arrays
-from pipeline.datasets.index.detected import DetectedLayout, Entry, expected_folders, family_of
+from pipeline.datasets.index.detected import DetectedLayout, Entry, expected_folders, family_of, source_id
 from pipeline.datasets.index.folders import EXPORT_FILE, TAR, files_with, find_folders, find_tars
 from pipeline.datasets.index.labelling import ByName, ByTask
 from pipeline.datasets.index.result import IndexResult
@@ -99,7 +100,7 @@ def index(
             failed=sum(count for (status, _), count in counts.items() if status == manifests.FAILED),
             passed_over=layout.ignored.total(),
             labels=layout.labels,
-            task=task.task if task else None,
+            task=task.task if task else layout.task,
             left_out=layout.left_out,
             missing=layout.missing,
             warnings=warnings_of_unread(layout.ignored),
@@ -289,7 +290,8 @@ def _rows(
     layout: DetectedLayout, condition: Condition, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
 ) -> Iterator[list[Row]]:
     """Yield the rows of a condition in lists of PART_ROWS. ``digests`` caches the sha256 of tars and arrays."""
-    entries = list(layout.conditions[condition]())
+    found = layout.conditions[condition]()
+    entries = [replace(entry, id=source_id(entry.id, condition.transform)) for entry in found]
     refuse_duplicates(f"{condition} has the files", ((entry.id, entry.origin) for entry in entries))
     listed = iter(entries)
     while batch := list(islice(listed, PART_ROWS)):

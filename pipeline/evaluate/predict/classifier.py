@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
@@ -252,12 +253,23 @@ class Groups:
         # Repeat the first class of each group, which does not change the maximum.
         members = [[*group, *[group[0]] * (widest - len(group))] for group in task.groups]
         self._members = torch.tensor(members, device=device)
+        self._sizes = torch.tensor([len(group) for group in task.groups], device=device)
+        self._beyond = torch.arange(widest, device=device) >= self._sizes[:, None]
+        self._by_mean, self.beside_labels = task.combine == "mean", task.labels_are is not None
         self._group_of_class = torch.full((task.outputs,), -1, device=device)
-        self._group_of_class[self._members] = torch.arange(task.labels, device=device)[:, None]
+        self._group_of_class[self._members] = torch.arange(len(task.groups), device=device)[:, None]
 
-    def logits(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the largest logit of each group, shape (N, groups), of logits (N, classes)."""
-        return logits[:, self._members].amax(dim=2)
+    def logits(self, logits: torch.Tensor, normalised: bool) -> torch.Tensor:
+        """Return the logit of each group, (N, groups), of those of classes (N, classes), or of probabilities.
+
+        It is the largest one of the group, or the logit of the mean probability.
+        """
+        members = logits[:, self._members]
+        if not self._by_mean:
+            return members.amax(dim=2)
+        if normalised:
+            return members.masked_fill(self._beyond, 0).sum(dim=2) / self._sizes
+        return members.masked_fill(self._beyond, -math.inf).logsumexp(dim=2) - self._sizes.log()
 
     def of(self, classes: torch.Tensor) -> torch.Tensor:
         """Return the group of each class; -1 for a class in no group."""
@@ -272,7 +284,8 @@ def ranked(
     Of equal logits, the lower class index ranks first. Unknown labels have rank 0 and probability NaN. If one of the
     logits is NaN or infinite, the confidence is NaN. ``normalised`` logits are probabilities already.
     """
-    choices = groups.logits(logits) if groups else logits
+    chosen = groups.logits(logits, normalised) if groups else logits
+    choices = logits if groups and groups.beside_labels else chosen
     order = torch.sort(choices, dim=1, descending=True, stable=True).indices
     known = labels >= 0
     label = labels.clamp(min=0)[:, None]
@@ -281,11 +294,14 @@ def ranked(
     own = probabilities.gather(1, label)[:, 0]
     missing = torch.full_like(own, float("nan"))
     largest = logits.amax(dim=1)
+    free = order[:, 0]
+    if groups:
+        free = chosen.argmax(dim=1) if groups.beside_labels else groups.of(logits.argmax(dim=1))
     return (
         order[:, :TOP],
         torch.where(known, rank, torch.zeros_like(rank)),
         torch.where(known, own, missing),
         torch.where(largest.isfinite(), probabilities.amax(dim=1), missing),
-        groups.of(logits.argmax(dim=1)) if groups else order[:, 0],
+        free,
         probabilities.square().sum(dim=1),
     )

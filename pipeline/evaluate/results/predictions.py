@@ -78,7 +78,8 @@ class Outputs:
         label_rank: Rank of the label, shape (N,).
         label_probability: Probability of the label, shape (N,).
         confidence: Largest probability, shape (N,).
-        free: Group of the first of all classes, or -1, shape (N,). Without groups: the first class.
+        free: Group of the first of all classes, or -1, shape (N,). Without groups: the first class. If labels are
+            classes, but the task has groups: the group that the model chooses.
         squared_probability: Sum of the squares of all probabilities, shape (N,).
     """
 

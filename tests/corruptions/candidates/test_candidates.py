@@ -177,7 +177,7 @@ def test_apply_rejects_draws_of_another_size() -> None:
 
 @pytest.mark.parametrize("function", [corruptions.draw, lambda image, name: corruptions.apply(image, name, {})])
 def test_draw_and_apply_reject_other_names_and_small_images(function: Any) -> None:
-    with pytest.raises(ValueError, match="unknown candidate 'fog'; allowed: Affines, "):
+    with pytest.raises(ValueError, match="unknown transform with draws 'fog'; allowed: Affines, "):
         function(picture(), "fog")
     with pytest.raises(ValueError, match="at least 130 x 130, not 129 x 150"):
         function(picture(129, 150), "Border")

@@ -17,6 +17,7 @@ from pipeline.evaluate.report.families import (
     imagenet_p,
     imagenet_s,
     imagenet_w,
+    laion_c,
     low_pass,
     natural,
     streams,
@@ -40,6 +41,7 @@ REPORTS: Sequence[FamilyReport] = (
     low_pass.REPORT,
     imagenet_3dcc_noise.REPORT,
     imagenet_w.REPORT,
+    laion_c.REPORT,
     adversarial.REPORT,
 )
 """Built-in reports on transforms; families that are not listed use the default report."""
