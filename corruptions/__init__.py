@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from corruptions import blur, c_bar, candidates, ccc, digital, noise, severities, validation, weather
 from corruptions.catalogue import SEVERITIES, Image, Options, Registry, Transform, draw_nothing
 from corruptions.draws import FastDraws
+from corruptions.fourier import fourier_noise
 from corruptions.literals import Group, Name, Profile, Severity
 from corruptions.registry import find
 
@@ -33,6 +34,7 @@ __all__ = [
     "corrupt",
     "corruptor",
     "draw",
+    "fourier_noise",
     "get",
     "names",
 ]

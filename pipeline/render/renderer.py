@@ -39,6 +39,7 @@ class Renderer:
             recipe.profile,
             corruptions.Options(motion=recipe.transforms.motion, frost_folder=frost_folder),
             recipe.shape,
+            recipe.norm,
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:

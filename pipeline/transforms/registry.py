@@ -11,6 +11,7 @@ from pipeline.errors import UserError
 from pipeline.transforms import (
     adversarial,
     clean,
+    fourier,
     imagenet_c,
     imagenet_c_bar,
     imagenet_p,
@@ -98,6 +99,7 @@ FAMILIES = Families(
         syn2nat.FAMILY,
         imagenet_c_bar.FAMILY,
         low_pass.FAMILY,
+        fourier.FAMILY,
         clean.FAMILY,
         adversarial.FAMILY,
     ]

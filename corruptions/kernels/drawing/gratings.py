@@ -8,6 +8,7 @@ from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.colour.levels import BLACK
 from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.drawing.blend import ABOVE_WHITE, repeat_channels
+from corruptions.kernels.smoothing.low_pass import HALF, HIGHEST
 from corruptions.kernels.trigonometry import arctangent_64, cosine_64, sine_64
 
 BOUND = np.float32(4 * 2.0**-17)
@@ -104,4 +105,39 @@ def add_rings(pixels, column, row, lobes, depth, width_of_ring, intensity):
             noise[x] = intensity * ((rings - np.floor(rings)) - 0.5)
             single[x] = noise[x]
         add_grey(pixels[y], noise, single, spread, out[y], marks, found)
+    return out
+
+
+@kernel
+def add_frequency(pixels, row_cosines, row_sines, down, cosines, sines, across, signs, scale, both):
+    """Return the image plus a spatial frequency, uint8 (H, W * 3), rounded half up.
+
+    Args:
+        pixels: uint8 (H, W * 3).
+        row_cosines: float64 (H,) real parts of exp(-2 pi i k / H).
+        row_sines: float64 (H,) their imaginary parts.
+        down: Cycles per image along the rows.
+        cosines: float64 (W,) as ``row_cosines``.
+        sines: float64 (W,) as ``row_sines``.
+        across: Cycles per image along the columns.
+        signs: float64 (3,) sign of each channel.
+        scale: Factor of the pattern, in levels.
+        both: Whether the pattern is cosine plus sine, not the cosine alone.
+    """
+    height, width = pixels.shape[0], pixels.shape[1] // 3
+    out = np.empty_like(pixels)
+    even, odd = scratch(3 * width, np.float64), scratch(3 * width, np.float64)
+    for x in range(width):
+        turn = across * x % width
+        for channel in range(3):
+            even[3 * x + channel] = signs[channel] * cosines[turn]
+            odd[3 * x + channel] = -signs[channel] * sines[turn]
+    for y in range(height):
+        turn = down * y % height
+        cosine, sine = scale * row_cosines[turn], -scale * row_sines[turn]
+        of_even, of_odd = (cosine + sine, cosine - sine) if both else (cosine, -sine)
+        source, target = pixels[y], out[y]
+        for i in range(source.size):
+            level = source[i] + (of_even * even[i] + of_odd * odd[i]) + HALF
+            target[i] = np.int32(min(max(level, 0.0), HIGHEST))
     return out

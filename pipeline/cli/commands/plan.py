@@ -16,7 +16,7 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     """
     from rich.filesize import decimal
 
-    from pipeline.builder.estimate import estimate
+    from pipeline.builder.estimate import estimate, with_size_warning
     from pipeline.builder.plan import make_plan
     from pipeline.builder.preflight import with_detected_kind
     from pipeline.render.warm_up import try_transforms
@@ -27,6 +27,7 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     images = open_source(recipe.source.kind, settings.source, settings.ids, recipe.source.classes, recipe.source)
     planned = make_plan(recipe, images)
     try_transforms(recipe, settings.frost_folder)
+    planned = with_size_warning(planned, images, settings.frost_folder)
     cost = estimate(planned, images, settings.measure, settings.frost_folder)
     facts = {
         "recipe": recipe.name,

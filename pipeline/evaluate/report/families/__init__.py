@@ -10,6 +10,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.report.families import (
     adversarial,
     budgets,
+    fourier,
     imagenet_c,
     imagenet_c_bar,
     imagenet_p,
@@ -35,6 +36,7 @@ REPORTS: Sequence[FamilyReport] = (
     syn2nat.REPORT,
     imagenet_c_bar.REPORT,
     low_pass.REPORT,
+    fourier.REPORT,
     adversarial.REPORT,
 )
 """Built-in reports on transforms; families that are not listed use the default report."""
