@@ -99,12 +99,41 @@ def draw_signs(source: DrawSource) -> tuple[int, ...]:
     return tuple((2 * source.integers(0, 2, (CHANNELS,)) - 1).tolist())
 
 
-def fourier_noise(image: NDArray[np.uint8], p: int, q: int, norm: float, signs: Sequence[int] = (1, 1, 1)) -> Image:
-    """Return an image plus one spatial frequency.
+def waves(p: int, q: int, height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return a pattern as waves down (2, H) and across (2, W): the sum over both of their outer products.
 
-    The pattern of rows r and columns c is (cos t + sin t) / sqrt(H W) with t = 2 pi (p r / H + q c / W), whose norm is
-    1; that of (0, 0) and of the highest frequency of both even sides is cos t / sqrt(H W). Values are clipped to 0..255
-    and rounded to the nearest level, halves up.
+    The pattern of rows r and columns c is (cos t + sin t) / sqrt(H W) with t = 2 pi (p r / H + q c / W); where it would
+    be its own mirror image, at (0, 0) and at the highest frequencies of even sides, it is cos t / sqrt(H W). Its L2
+    norm is 1, and its Fourier transform is 0 but for (p, q) and (-p, -q).
+
+    Args:
+        p: Cycles per image down, at most half of the height.
+        q: Cycles per image across, at most half of the width.
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
+
+    Raises:
+        ValueError: If a frequency is too large.
+    """
+    if 2 * abs(p) > height or 2 * abs(q) > width:
+        raise ValueError(f"frequency ({p}, {q}) must be at most half of the sides, {height} x {width}")
+    if (p, q) < (0, 0):
+        p, q = -p, -q
+    cosines, sines = _wave(p, height)
+    both = 2 * p % height != 0 or 2 * q % width != 0
+    down = np.stack([cosines + sines, cosines - sines] if both else [cosines, -sines])
+    return down / math.sqrt(height * width), np.stack(_wave(q, width))
+
+
+def _wave(cycles: int, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return cosine and sine of a number of cycles along a side."""
+    plan = fourier.plan(length, TYPE)
+    turns = np.arange(length) * cycles % length
+    return plan.cosines[turns], -plan.sines[turns]
+
+
+def fourier_noise(image: NDArray[np.uint8], p: int, q: int, norm: float, signs: Sequence[int] = (1, 1, 1)) -> Image:
+    """Return an image plus one spatial frequency, see :func:`waves`, clipped and rounded to the nearest level.
 
     Args:
         image: uint8 array, 0..255: RGB (H, W, 3), or grey (H, W) or (H, W, 1), which is repeated to three channels. The
@@ -115,28 +144,18 @@ def fourier_noise(image: NDArray[np.uint8], p: int, q: int, norm: float, signs: 
         signs: Sign of the pattern in each channel, -1 or 1.
 
     Returns:
-        A new C-contiguous uint8 RGB array (H, W, 3).
+        A new C-contiguous uint8 RGB array (H, W, 3). Halves are rounded up.
 
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape or value.
     """
     rgb = to_rgb(image, 1)
-    height, width = rgb.shape[:2]
-    down, across = check_integer(p, "p"), check_integer(q, "q")
-    if 2 * abs(down) > height or 2 * abs(across) > width:
-        raise ValueError(f"frequency ({down}, {across}) must be at most half of the sides {height} x {width}")
+    down, across = waves(check_integer(p, "p"), check_integer(q, "q"), *rgb.shape[:2])
     if not 0 <= norm < math.inf:
         raise ValueError(f"norm must be a finite number of at least 0, not {norm!r}")
     if len(signs) != CHANNELS or any(sign not in (-1, 1) for sign in signs):
         raise ValueError(f"signs must be {CHANNELS} numbers of -1 and 1, not {signs!r:.80}")
-    if (down, across) < (0, 0):
-        down, across = -down, -across
-    rows, columns = fourier.plan(height, TYPE), fourier.plan(width, TYPE)
-    own_phase = 2 * down % height != 0 or 2 * across % width != 0
-    scale = 255 * norm / math.sqrt(height * width)
-    out = add_frequency(
-        rgb.reshape(height, -1), rows.cosines, rows.sines, down, columns.cosines, columns.sines, across,
-        np.array(signs, TYPE), scale, own_phase,
-    )  # fmt: skip
-    return out.reshape(rgb.shape)
+    return add_frequency(rgb.reshape(len(rgb), -1), down, across, np.array(signs, TYPE), 255.0 * norm).reshape(
+        rgb.shape
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from corruptions import fourier
 from corruptions.draws import FastDraws
-from pipeline.transforms.family import Condition, Draws, Family, Image, Render, Rendering
+from pipeline.transforms.family import Condition, Draws, Family, Image, Recognition, Render, Rendering
 
 CITATION = """\
 @inproceedings{yin2019fourier,
@@ -41,5 +41,6 @@ FAMILY = Family(
     map_levels=fourier.levels,
     unfit=fourier.unfit,
     draws=_draws,
+    recognition=Recognition(("fourier_noise/<level>/<class>/<file>",)),
     citation=CITATION,
 )

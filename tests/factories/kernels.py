@@ -9,7 +9,15 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "build" / "kernels"
 
-_RECIPES = ("imagenet-c", "imagenet-p", "imagenet-c-bar", "cifar-10-c-bar", "low-pass", "imagenet-syn2nat-candidates")
+_RECIPES = (
+    "imagenet-c",
+    "imagenet-p",
+    "imagenet-c-bar",
+    "cifar-10-c-bar",
+    "low-pass",
+    "imagenet-syn2nat-candidates",
+    "fourier-32",
+)
 _COMPILE = """
 import sys
 from pipeline.recipes.library import load

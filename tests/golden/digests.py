@@ -21,6 +21,7 @@ import numpy as np
 import corruptions
 import perturbations
 from corruptions import Options
+from corruptions.fourier import Frequency
 from corruptions.preparation import PROFILE_STEPS
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.images.decoders import DECODERS, decode
@@ -46,8 +47,14 @@ LEVEL = 3
 PROFILE = "tiny"
 """Their profile, or the first for which they were published."""
 
-SOME_LEVELS: Mapping[str, tuple[int, ...]] = {"low-pass": (0, 1, 5, 16, 40, 112)}
+SOME_LEVELS: Mapping[str, tuple[int, ...]] = {
+    "low-pass": (0, 1, 5, 16, 40, 112),
+    "fourier": tuple(Frequency(*at).level for at in ((0, 0), (0, 1), (3, -5), (8, 15), (15, 0))),
+}
 """Family with many levels -> those to record."""
+
+NORM = 4.0
+"""Norm of spatial frequencies."""
 
 REAL_LEVELS = (25, 475)
 """Real severities to record, in hundredths."""
@@ -155,7 +162,7 @@ def _conditions(family: Family, profile: str) -> Iterator[Condition]:
 
 
 def _rendered(family: Family, profile: str, condition: Condition, shape: str) -> Digest:
-    output = family.render(condition, Rendering(profile, Options(), shape))(_prepared(family.name, profile), SEED)
+    output = family.render(condition, Rendering(profile, Options(), shape, NORM))(_prepared(family.name, profile), SEED)
     return _digest(family.version(condition.transform), output)
 
 

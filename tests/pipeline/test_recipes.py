@@ -232,6 +232,8 @@ EDITIONS = {
     "low-pass-299": ("inception", 299),
     "low-pass-64": ("tiny", 64),
     "low-pass-32": ("cifar", 32),
+    "fourier": ("imagenet", 224),
+    "fourier-32": ("cifar", 32),
 }
 
 

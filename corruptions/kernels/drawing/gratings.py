@@ -109,35 +109,27 @@ def add_rings(pixels, column, row, lobes, depth, width_of_ring, intensity):
 
 
 @kernel
-def add_frequency(pixels, row_cosines, row_sines, down, cosines, sines, across, signs, scale, both):
-    """Return the image plus a spatial frequency, uint8 (H, W * 3), rounded half up.
+def add_frequency(pixels, down, across, signs, scale):
+    """Return the image plus a sum of two products of waves, uint8 (H, W * 3), rounded half up.
 
     Args:
         pixels: uint8 (H, W * 3).
-        row_cosines: float64 (H,) real parts of exp(-2 pi i k / H).
-        row_sines: float64 (H,) their imaginary parts.
-        down: Cycles per image along the rows.
-        cosines: float64 (W,) as ``row_cosines``.
-        sines: float64 (W,) as ``row_sines``.
-        across: Cycles per image along the columns.
+        down: float64 (2, H) waves along the rows.
+        across: float64 (2, W) the waves along the columns that they are multiplied by.
         signs: float64 (3,) sign of each channel.
-        scale: Factor of the pattern, in levels.
-        both: Whether the pattern is cosine plus sine, not the cosine alone.
+        scale: Factor of the sum, in levels.
     """
     height, width = pixels.shape[0], pixels.shape[1] // 3
     out = np.empty_like(pixels)
-    even, odd = scratch(3 * width, np.float64), scratch(3 * width, np.float64)
+    first, second = scratch(3 * width, np.float64), scratch(3 * width, np.float64)
     for x in range(width):
-        turn = across * x % width
         for channel in range(3):
-            even[3 * x + channel] = signs[channel] * cosines[turn]
-            odd[3 * x + channel] = -signs[channel] * sines[turn]
+            factor = signs[channel] * scale
+            first[3 * x + channel], second[3 * x + channel] = factor * across[0, x], factor * across[1, x]
     for y in range(height):
-        turn = down * y % height
-        cosine, sine = scale * row_cosines[turn], -scale * row_sines[turn]
-        of_even, of_odd = (cosine + sine, cosine - sine) if both else (cosine, -sine)
+        of_first, of_second = down[0, y], down[1, y]
         source, target = pixels[y], out[y]
         for i in range(source.size):
-            level = source[i] + (of_even * even[i] + of_odd * odd[i]) + HALF
+            level = source[i] + (of_first * first[i] + of_second * second[i]) + HALF
             target[i] = np.int32(min(max(level, 0.0), HIGHEST))
     return out

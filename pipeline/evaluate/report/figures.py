@@ -150,12 +150,15 @@ def described(plot: Plot, panel: Panel) -> str:
     x, y = panel.x, panel.y
     percent = " in percent" if y.format.scale == 100 else ""
     if plot.kind == "frequency map":  # too many values for a text
-        cells = [
-            (value, at, series.name) for series in panel.series for at, value in zip(series.x, series.y, strict=True)
-        ]
-        known = [each for each in cells if math.isfinite(each[0])]
-        parts = [f"{y.format.text(value)} at p {p}, q {q:g}" for value, q, p in (min(known), max(known))]
-        return f"Frequency map, {panel.title}, {y.name}{percent} by frequency: from {' to '.join(parts)}."
+        known = sorted(
+            (value, int(series.name), at)
+            for series in panel.series
+            for at, value in zip(series.x, series.y, strict=True)
+            if math.isfinite(value)
+        )
+        parts = [f"{y.format.text(value)} at p {p}, q {q:g}" for value, p, q in (known[0], known[-1])]
+        note = f"; {panel.note}" if panel.note else ""
+        return f"Frequency map, {panel.title}, {y.name}{percent} by frequency: from {' to '.join(parts)}{note}."
     kind = {"reliability": "Reliability diagram"}.get(plot.kind, f"{plot.kind.capitalize()} plot")
     kind = kind.replace("map plot", "map").replace("s plot", " plot")
     if plot.kind == "bars":

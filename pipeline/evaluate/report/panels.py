@@ -299,8 +299,9 @@ def _draw_frequency_map(axes: Any, room: Room, panel: Panel) -> None:
         low, high = (across[0], across[-1]) if name == "x" else (down[0], down[-1])
         _set_axis(axes, name, _ticks(axis, low, high, 6), axis)  # type: ignore[arg-type]
     figure = axes.figure
-    width = figure.get_size_inches()[0]
+    width, height = figure.get_size_inches()
     box = axes.get_position()
+    figure.text(box.x0, box.y0 - (room.bottom - 0.3 * TEXT_LINE) / height, panel.note, va="bottom")
     bar = figure.add_axes((box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height))
     figure.colorbar(shown, cax=bar)
     bar.tick_params(pad=2)
@@ -375,7 +376,8 @@ def room_of(plot: Plot, panel: Panel, width: float) -> Room:
         return Room(width, 0.27 * len(rows) + above + 0.04, left, right, 0.04, above)
     if plot.kind == "frequency map":
         left, right = 0.5, 0.62
-        return Room(width, width - left - right + title + 0.08, left, right, title, 0.08)
+        bottom = title + TEXT_LINE
+        return Room(width, width - left - right + bottom + 0.08, left, right, bottom, 0.08)
     if plot.kind == "scatter":
         return Room(width, width * 0.8, 0.5, 0.12, title, 0.1)
     return Room(width, 0.72 * width, 0.5, 0.1, title, 0.08)

@@ -169,12 +169,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes of a plot."""
+    """One pair of axes of a plot. ``note``: text below a frequency map."""
 
     title: str
     series: Sequence[Series]
     x: Axis
     y: Axis
+    note: str = ""
 
 
 PlotKind = Literal["lines", "bars", "heat map", "frequency map", "reliability", "scatter"]

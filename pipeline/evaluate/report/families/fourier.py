@@ -84,16 +84,16 @@ def _heat_maps(section: Section) -> Iterator[Table]:
         best, worst = (of(errors, key=lambda each: errors[each].value) for of in (min, max))
         shown = [Number(errors[at].value, errors[at].low, errors[at].high) for at in (best, worst)]
         rows.append([model, Number(clean.value if clean else math.nan), shown[0], _text(best), shown[1], _text(worst)])
-        title = f"{model}, clean error {PERCENT.text(clean.value)} %" if clean else model
-        panels.append(Panel(title, _mirrored({at: each.value for at, each in errors.items()}), ACROSS, Y))
+        beside = f"clean error {PERCENT.text(clean.value)} %" if clean else ""
+        panels.append(Panel(model, _mirrored({at: each.value for at, each in errors.items()}), ACROSS, Y, beside))
         lines += [(model, *at, each.value, each.images) for at, each in errors.items()]
     columns = [Column("model", number=False), Column("clean error")]
     for end in ("smallest", "largest"):
         columns += [Column(end), Column("at (p, q)", number=False)]
     note = (
         "Top-1 error in percent on images plus one spatial frequency, with the 95 % confidence interval over images "
-        "in brackets. Each cell of a map is a frequency: p cycles per image down, q across, 0 in the middle; (p, q) and "
-        "(-p, -q) are the same one. Colours have the same scale in all maps."
+        "in brackets. Each cell of a map is a frequency: p cycles per image down, q across, 0 in the middle; (p, q) "
+        "and (-p, -q) are the same one. Colours have the same scale in all maps."
     )
     values = [("model", "p", "q", "error", "images"), *lines]
     yield Table(section.title, HEAT_MAP, note, columns, rows, Plot("frequency map", panels), values=values)
@@ -128,8 +128,8 @@ REPORT = FamilyReport(
         Pivot(
             "error by radius",
             [BY_RADIUS.name],
-            "Top-1 error in percent, averaged over the frequencies whose distance from (0, 0), rounded to an integer, is "
-            "the radius, with the 95 % confidence interval over images in brackets. Lower is better.",
+            "Top-1 error in percent, averaged over the frequencies whose distance from (0, 0), rounded to an integer, "
+            "is the radius, with the 95 % confidence interval over images in brackets. Lower is better.",
             rows="level",
             head=["radius"],
             plot="lines",
@@ -141,9 +141,9 @@ REPORT = FamilyReport(
         (
             "Fourier heat map",
             "The error of a model when a single spatial frequency of a fixed norm is added to every image, as a "
-            "picture over all frequencies. Means count each cell of the picture once. Networks trained as usual are weak "
-            "at all but the lowest frequencies; training with Gaussian noise or adversarial images helps at high ones "
-            "and hurts at low ones.",
+            "picture over all frequencies. Means count each cell of the picture once. Networks trained as usual are "
+            "weak at all but the lowest frequencies; training with Gaussian noise or adversarial images helps at high "
+            "frequencies and hurts at low ones.",
         ),
     ),
     sources=("Yin, Gontijo Lopes, Shlens, Cubuk and Gilmer, NeurIPS 2019 (Fourier heat maps)",),
