@@ -65,6 +65,8 @@ def main() -> None:
         times = c_bar_speed.measure(prepare(clean, [("square", side)]), profile, options.seconds / 3)
         sections.append(_printed(c_bar_speed.table(f"{data_set}, {side} x {side}", times)))
     sections.append(_printed(low_pass_speed.table(low_pass_speed.measure(clean, options.seconds))))
+    frequencies = low_pass_speed.measure_frequencies(clean, options.seconds)
+    sections.append(_printed(low_pass_speed.frequency_table(frequencies)))
     if options.only_corruptions:
         return
     sections.append(_printed(resize_speed.table(resize_speed.measure(options.seconds))))
