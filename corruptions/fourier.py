@@ -58,7 +58,7 @@ def frequency(level: int) -> Frequency:
     Raises:
         ValueError: If no frequency has this level.
     """
-    p, q = divmod(level, ROW)
+    p, q = level // ROW, level % ROW
     if level not in LEVELS or not q:
         raise ValueError(f"{level} is not a level 512 p + q + 256 of frequencies p (0..{LARGEST}) and q (+-{LARGEST})")
     return Frequency(p, q - ROW // 2)
