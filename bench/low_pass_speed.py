@@ -79,17 +79,17 @@ class FrequencyTime(NamedTuple):
 
 def measure_frequencies(image: Image, seconds: float) -> list[FrequencyTime]:
     """Return the times of an image plus one spatial frequency, as ``measure`` does."""
-    rows = []
-    for side in PROFILE_SIDES.values():
-        small, basis = prepare(image, [("square", side)]), _basis(side)
-        values = small / 255.0
-        calls: Mapping[str, Callable[[], object]] = {
-            "ours": lambda small=small: fourier_noise(small, 5, 3, 15.7, (1, -1, 1)),
-            "basis": lambda side=side: _basis(side),
-            "image": lambda values=values, basis=basis: _plus_basis(values, basis),
-        }
-        rows.append(FrequencyTime(side, **medians(calls, seconds)))
-    return rows
+    return [_measured_frequency(prepare(image, [("square", side)]), seconds) for side in PROFILE_SIDES.values()]
+
+
+def _measured_frequency(image: Image, seconds: float) -> FrequencyTime:
+    basis, values = _basis(len(image)), image / 255.0
+    calls: Mapping[str, Callable[[], object]] = {
+        "ours": lambda: fourier_noise(image, 5, 3, 15.7, (1, -1, 1)),
+        "basis": lambda: _basis(len(image)),
+        "image": lambda: _plus_basis(values, basis),
+    }
+    return FrequencyTime(len(image), **medians(calls, seconds))
 
 
 def _basis(side: int) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ def draw_signs(source: DrawSource) -> tuple[int, ...]:
     return tuple((2 * source.integers(0, 2, (CHANNELS,)) - 1).tolist())
 
 
-def waves(p: int, q: int, height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def waves(p: int, q: int, height: int, width: int) -> tuple[fourier.Field, fourier.Field]:
     """Return a pattern as waves down (2, H) and across (2, W): the sum over both of their outer products.
 
     The pattern of rows r and columns c is (cos t + sin t) / sqrt(H W) with t = 2 pi (p r / H + q c / W); where it would
@@ -125,7 +125,7 @@ def waves(p: int, q: int, height: int, width: int) -> tuple[NDArray[np.float64],
     return down / math.sqrt(height * width), np.stack(_wave(q, width))
 
 
-def _wave(cycles: int, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _wave(cycles: int, length: int) -> tuple[fourier.Field, fourier.Field]:
     """Return cosine and sine of a number of cycles along a side."""
     plan = fourier.plan(length, TYPE)
     turns = np.arange(length) * cycles % length

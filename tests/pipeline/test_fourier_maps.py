@@ -199,7 +199,7 @@ def test_means_count_the_cells_of_the_picture(tmp_path: Path) -> None:
     assert maps.plot is not None
     assert [panel.title for panel in maps.plot.panels] == ["a", "b"]
     cells = {
-        (int(row.name), int(q)): error
+        (int(row.name), float(q)): error
         for row in maps.plot.panels[0].series
         for q, error in zip(row.x, row.y, strict=True)
     }

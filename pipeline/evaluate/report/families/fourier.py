@@ -15,7 +15,7 @@ from pipeline.evaluate.report.grid import Means, measures_of
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Metric, Pivot, Results, Section
 from pipeline.evaluate.report.scores import condition_scores
-from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Column, Number, Panel, Plot, Series, Table
+from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
 from pipeline.transforms.fourier import FAMILY
 
 BANDS: Mapping[str, tuple[int, float]] = {"0 to 8": (0, 8), "9 to 20": (9, 20), "above 20": (21, math.inf)}
@@ -77,7 +77,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
 
 def _heat_maps(section: Section) -> Iterator[Table]:
     """Yield the table of the ends of each map, with the maps."""
-    panels, rows, lines = [], [], list[tuple[str | int | float, ...]]()
+    panels, rows, lines = [], list[list[Cell]](), list[tuple[str | int | float, ...]]()
     for model, results in section.models.items():
         errors = {frequency(each.level or 0): each for each in results.measures if each.metric == ERROR.name}
         clean = results.whole(CLEAN_ERROR.name)
@@ -111,8 +111,9 @@ def _mirrored(errors: Mapping[Frequency, float]) -> list[Series]:
     step = math.gcd(*(each for at in errors for each in at)) or 1
     largest = max(max(at.p, abs(at.q)) for at in errors)
     axis = range(-largest, largest + 1, step)
-    cell = lambda p, q: errors.get(Frequency(p, q), errors.get(Frequency(-p, -q), math.nan))  # noqa: E731
-    return [Series(str(p), [float(q) for q in axis], [cell(p, q) for q in axis]) for p in axis]
+    cells = {Frequency(-p, -q): error for (p, q), error in errors.items()} | dict(errors)
+    across = [float(q) for q in axis]
+    return [Series(str(p), across, [cells.get(Frequency(p, q), math.nan) for q in axis]) for p in axis]
 
 
 REPORT = FamilyReport(
