@@ -39,6 +39,7 @@ from corruptions.catalogue import (
     with_detection,
 )
 from corruptions.draws import FastDraws
+from corruptions.fourier import fourier_noise
 from corruptions.laion_c.tiles import tiles
 from corruptions.literals import Channels, Group, Name, Profile, Severity
 from corruptions.registry import find
@@ -57,6 +58,7 @@ __all__ = [
     "corrupt",
     "corruptor",
     "draw",
+    "fourier_noise",
     "get",
     "names",
     "tiles",

@@ -6,6 +6,7 @@ Images in memory (uint8 RGB arrays; inputs are never modified):
     frames = rs.perturb(photograph, "rotate", seed=1)              # (H, W, 3) -> (31, 224, 224, 3)
     prepared = rs.system_noise(jpeg_bytes, decoder="opencv")       # encoded file -> (224, 224, 3)
     filtered = rs.low_pass(image, 20)                              # up to 20 cycles per image
+    wavy = rs.fourier_noise(image, 5, 3, norm=15.7)                # plus 5 cycles down and 3 across
     rs.corruptions.names("benchmark"), rs.perturbations.names("benchmark")
     corrupted = rs.Corruptor("fog", 3)(image, "city/a.png")        # for detectors' loaders: images of any size
     augment = rs.Augmentation("extra", severities=(1, 2, 3))       # for training: augment(image, key, epoch)
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     import perturbations
     from corruptions import corrupt
     from corruptions.augmentation import Augmentation
+    from corruptions.fourier import fourier_noise
     from corruptions.low_pass import low_pass
     from perturbations import perturb
     from pipeline.builder.result import BuildResult
@@ -88,6 +90,7 @@ _TARGETS = {
     "corrupt": "corruptions:corrupt",
     "corruptions": "corruptions:",
     "evaluate": "robustshards.evaluating:evaluate",
+    "fourier_noise": "corruptions.fourier:fourier_noise",
     "low_pass": "corruptions.low_pass:low_pass",
     "metrics": "pipeline.evaluate.metrics:",
     "mirror": "robustshards.building:mirror",
@@ -124,6 +127,7 @@ __all__ = [
     "corrupt",
     "corruptions",
     "evaluate",
+    "fourier_noise",
     "low_pass",
     "metrics",
     "mirror",

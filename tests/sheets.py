@@ -12,7 +12,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 import corruptions
 import perturbations
-from corruptions import c_bar
+from corruptions import c_bar, fourier
+from corruptions.draws import FastDraws
 from pipeline.images.resizers import prepare
 
 IMAGENET = [("shorter_side", 256), ("center_crop", 224)]
@@ -99,6 +100,16 @@ def laion_sheet(photograph: np.ndarray, severity: int = 3) -> Image.Image:
     return grid(tiles, columns=3)
 
 
+def frequency_sheet(photograph: np.ndarray) -> Image.Image:
+    """Return a photograph plus one of seven spatial frequencies, four in a row."""
+    image = prepare(photograph, IMAGENET)
+    tiles = [labelled(image, "clean")]
+    for at in ((0, 0), (0, 1), (2, -3), (0, 10), (10, 0), (15, 15), (31, -31)):
+        signs = fourier.draw_signs(FastDraws(fourier.Frequency(*at).level))
+        tiles.append(labelled(corruptions.fourier_noise(image, *at, 15.7, signs), f"(p, q) = {at}"))
+    return grid(tiles, columns=4)
+
+
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
     """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
@@ -129,3 +140,4 @@ if __name__ == "__main__":
     watermark_sheet(photograph).save(folder / "imagenet-w.png", optimize=True)
     noise_sheet(photograph).save(folder / "3dcc.jpg", quality=85, optimize=True)
     laion_sheet(photograph).save(folder / "laion-c.jpg", quality=85, optimize=True)
+    frequency_sheet(photograph).save(folder / "fourier.jpg", quality=85, optimize=True)

@@ -13,7 +13,7 @@ import pytest
 
 import corruptions
 import perturbations
-from corruptions import c_bar, low_pass
+from corruptions import c_bar, fourier_noise, low_pass
 from corruptions.catalogue import SEVERITIES
 
 PLAIN_CPU = {
@@ -31,6 +31,9 @@ SEEDS = (17, 18, 19)
 
 BANDWIDTHS = (0, 3, 40, 112)
 """Bandwidths of low-pass filters."""
+
+FREQUENCIES = ((0, 0), (0, 10), (5, -3), (31, 31))
+"""Spatial frequencies."""
 
 
 def picture() -> np.ndarray:
@@ -67,6 +70,7 @@ def digests() -> dict[str, str]:
         for bandwidth in BANDWIDTHS
         for shape in low_pass.SHAPES
     }
+    filtered |= {f"fourier_noise {at}": fourier_noise(picture(), *at, 15.7, (1, -1, 1)) for at in FREQUENCIES}
     outputs = corrupted | unlike | perturbed | chosen | filtered
     return {key: hashlib.sha256(made).hexdigest() for key, made in outputs.items()}
 

@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from pipeline.builder.committed import find_committed
 from pipeline.builder.compatibility import check_claim
 from pipeline.builder.content import checked_blocks
-from pipeline.builder.estimate import measured_sizes, shard_sizes
+from pipeline.builder.estimate import measured_sizes, shard_sizes, with_size_warning
 from pipeline.builder.plan import Missing, Plan, count_missing, make_blocks, missing_blocks
 from pipeline.builder.preflight import BuildRequest, prepare
 from pipeline.builder.quota import estimated_bytes
@@ -95,6 +95,7 @@ def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
     """
     parse_executor(request.executor, request.address)
     plan, source = prepare(request, watcher)
+    plan = with_size_warning(plan, source, request.frost_folder)
     store = open_store(request.output)
     store.check_exclusive()
     check_claim(store, plan.recipe)

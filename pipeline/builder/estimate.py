@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter, process_time
+
+from rich.filesize import decimal
 
 from pipeline.builder.compatibility import DATA_SET
 from pipeline.builder.plan import Plan
@@ -16,9 +18,17 @@ from pipeline.images.encoders import decode_members
 from pipeline.render.renderer import Renderer
 from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ, Store
+from pipeline.text import counted
+from pipeline.transforms.family import Condition
 
 MEASURED_IMAGES = 5
 """Default number of images to measure."""
+
+MEASURED_LEVELS = 100
+"""Maximum number of levels of a transform that are measured. The levels between them are taken to be like these."""
+
+MANY_CONDITIONS = 500
+"""From this number of conditions on, builds warn that images need not be stored."""
 
 TAR_BYTES_PER_SAMPLE = 5 * 512
 """Tar bytes of the label and description members: headers and content, padded to blocks of 512 bytes."""
@@ -61,34 +71,56 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     """
     renderer = Renderer(plan.recipe, frost_folder)
     sizes, measured = Sizes(), 0
+    conditions, tried = plan.recipe.conditions(), set(plan.recipe.some_conditions(MEASURED_LEVELS))
     start = perf_counter()
     samples = min(samples, plan.images)
     stride = max(plan.images // samples, 1)
     for image in islice(islice(iter(source), 0, plan.images, stride), samples):
         try:
-            image_sizes = _measure(plan, renderer, source, image)
+            image_sizes = _measure(plan, renderer, source, image, tried)
         except (UserError, UnreachableError):
             raise
         except Exception:  # the build records the reason; readers of damaged files can raise any exception
             continue
-        for condition, (size, seconds) in image_sizes.items():
-            sizes.add(condition, 1, size)
-            sizes.seconds[condition] = sizes.seconds.get(condition, 0.0) + seconds
+        size, seconds = 0, 0.0
+        for condition in conditions:
+            size, seconds = image_sizes.get(condition, (size, seconds))
+            sizes.add(str(condition), 1, size)
+            sizes.seconds[str(condition)] = sizes.seconds.get(str(condition), 0.0) + seconds
         measured += 1
     if not measured:
         raise UserError(f"cannot read any of the {samples} images tried from {source.location}")
     scale = plan.images / measured
-    return CostEstimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
+    seconds = (perf_counter() - start) * len(conditions) / len(tried)
+    return CostEstimate(measured, sizes, int(sizes.bytes.total() * scale), seconds * scale)
 
 
-def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage) -> dict[str, tuple[int, float]]:
+def with_size_warning(plan: Plan, source: Source, frost_folder: str | None) -> Plan:
+    """Return the plan of a build, with a warning of its size if it has very many conditions."""
+    conditions = len(plan.recipe.conditions())
+    if conditions < MANY_CONDITIONS:
+        return plan
+    try:
+        size = f"about {decimal(estimate(plan, source, 1, frost_folder).output_bytes)}"
+    except UserError:  # the build records why images cannot be read
+        size = "an unknown number of bytes"
+    warning = (
+        f"{conditions:,} conditions of {counted(plan.images, 'image')} are {plan.samples:,} images, {size}: "
+        "robustshards render makes the same images when they are read, without storing them"
+    )
+    return replace(plan, warnings=(*plan.warnings, warning))
+
+
+def _measure(
+    plan: Plan, renderer: Renderer, source: Source, image: SourceImage, conditions: Collection[Condition]
+) -> dict[Condition, tuple[int, float]]:
     """Return condition -> size in bytes and CPU seconds of the sample of one image. Raises any exception of readers."""
     if image.size > LARGEST_READ:
         raise SampleError("the image is too large")
-    conditions, start = plan.recipe.conditions(), process_time()
+    start = process_time()
     data = source.read(image)
     clean, encoder = renderer.prepare(renderer.decode(data, image.box)), plan.recipe.encoder.of(image.origin, data)
-    sizes: dict[str, tuple[int, float]] = {}
+    sizes: dict[Condition, tuple[int, float]] = {}
     shared = (process_time() - start) / len(conditions)
     for condition in conditions:
         start = process_time()
@@ -96,7 +128,7 @@ def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage)
         decode_members(encoder, members)  # the build decodes, too, to compute the digest of the pixels
         member, sample = (0, 0) if plan.recipe.is_mirror else (TAR_BYTES_PER_MEMBER, TAR_BYTES_PER_SAMPLE)
         size = sum(len(data) + member for data in members.values()) + sample
-        sizes[str(condition)] = size, process_time() - start + shared
+        sizes[condition] = size, process_time() - start + shared
     return sizes
 
 

@@ -23,6 +23,7 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import MEDIA_TYPES, Sample, figure, pictures
 from pipeline.errors import RefusedFileError, UnfinishedError, UserError
 from pipeline.images.encoders import Png
+from pipeline.recipes.levels import some_levels
 from pipeline.storage import local_path, open_regular
 from pipeline.text import printable
 from pipeline.transforms.family import Draws
@@ -35,6 +36,9 @@ MAX_PAGE = 2**28
 
 MAX_ROWS = 10_000
 """Maximum number of samples of one transform on a page: 100 images at 100 levels."""
+
+MAX_LEVELS = 100
+"""Maximum number of levels of one transform on a page."""
 
 DOCTYPE = "<!doctype html>"
 
@@ -112,8 +116,10 @@ def _write(data_set: DataSet, chosen: Collection[str], clean: CleanPixels | None
     title = html.escape(data_set.name)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     size = file.write(f"{DOCTYPE}<html lang=en><head>{head}<style>{STYLE}</style></head><body><h1>{title}</h1>")
-    count = 0
-    for transform, group in groupby(data_set.rows({"source_id": chosen}), key=lambda row: row.transform):
+    count, levels = 0, _shown_levels(data_set)
+    rows = data_set.rows({"source_id": chosen, "level": {level for each in levels.values() for level in each}})
+    shown_rows = (row for row in rows if row.level in levels[row.transform])
+    for transform, group in groupby(shown_rows, key=lambda row: row.transform):
         lines: list[list[str]] = []
         for image in _by_image(group):
             lines.append([])
@@ -148,6 +154,14 @@ def _first_condition(data_set: DataSet) -> Iterator[Row]:
     for _, rows in groupby(data_set.rows(), key=lambda row: (row.transform, row.level)):
         yield from rows
         return
+
+
+def _shown_levels(data_set: DataSet) -> dict[str, list[int]]:
+    """Return the levels of each transform to show, at most MAX_LEVELS at about equal distances."""
+    levels: dict[str, dict[int, None]] = {}
+    for chunk in data_set.chunks():
+        levels.setdefault(chunk.condition.transform, {})[chunk.condition.level] = None
+    return {name: some_levels(sorted(each), MAX_LEVELS) for name, each in levels.items()}
 
 
 def _by_image(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:

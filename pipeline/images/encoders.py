@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import cv2
 import numpy as np

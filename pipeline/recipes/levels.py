@@ -17,6 +17,9 @@ _RANGE = re.compile(r"(\d{1,9})\s*-\s*(\d{1,9})")
 
 _REAL = re.compile(r"\d{1,3}\.\d{1,9}")
 
+_MOST_RUNS = 24
+"""Maximum number of runs and single levels that are shown."""
+
 _LEAST_RUN = 6
 """Minimum number of levels at equal distances that are shown as a run."""
 
@@ -62,8 +65,21 @@ def _parsed(word: str, text: str) -> Sequence[float]:
 
 
 def shown_levels(levels: Sequence[int]) -> str:
-    """Return increasing levels as text, long runs shortened: ``1-64, 68, 72 ... 112, 159``."""
-    return ", ".join(_runs(levels))
+    """Return increasing levels as text, long runs shortened: ``1-64, 68, 72 ... 112, 159``.
+
+    Very many levels without order are shown by their ends and their number.
+    """
+    runs = list(_runs(levels))
+    if len(runs) <= _MOST_RUNS:
+        return ", ".join(runs)
+    return f"{', '.join(runs[:2])} ... {runs[-1]} ({len(levels):,} levels)"
+
+
+def some_levels(levels: Sequence[int], most: int) -> list[int]:
+    """Return levels at about equal distances, among them the first and the last; all if there are at most ``most``."""
+    if len(levels) <= most:
+        return list(levels)
+    return [levels[round(index * (len(levels) - 1) / (most - 1))] for index in range(most)]
 
 
 def _runs(levels: Sequence[int]) -> Iterator[str]:

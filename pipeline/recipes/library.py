@@ -8,10 +8,10 @@ from importlib import resources
 from typing import Any
 
 from corruptions.registry import unknown
-from pipeline.config import read_toml, validated
+from pipeline.config import read_toml
 from pipeline.errors import UserError
 from pipeline.images.encoders import Png
-from pipeline.recipes.schema import Recipe
+from pipeline.recipes.schema import Recipe, read_recipe
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
 from pipeline.transforms import clean
 
@@ -71,7 +71,7 @@ def parse(text: bytes | str, where: str) -> Recipe:
     if isinstance(transforms, dict) and "severities" in transforms and "levels" not in transforms:
         transforms["levels"] = transforms.pop("severities")
     if "extends" not in content:
-        return validated(Recipe, content, where)
+        return read_recipe(content, where)
     base = content.pop("extends")
     if base not in editions():
         raise UserError(f"{where} is not valid: extends: {unknown('recipe', base, allowed=editions())}")

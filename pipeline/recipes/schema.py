@@ -18,7 +18,7 @@ from pipeline.images.encoders import AnyEncoder
 from pipeline.images.files import Own
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.recipes.attacks import AttackTable
-from pipeline.recipes.levels import shown_levels, whole_level
+from pipeline.recipes.levels import shown_levels, some_levels, whole_level
 from pipeline.sources.kinds import AUTO, KINDS, check_part_options
 from pipeline.sources.parts import PartOptions
 from pipeline.tasks.labels import LabelSpace, Numbering
@@ -71,8 +71,8 @@ class TransformsTable(StrictTable):
     """``[transforms]``: a family, names or groups of its transforms, and their levels (severities).
 
     Real severities, such as 1.75, become levels in hundredths. ``shape`` is that of the family's filters; None is the
-    default of the family. Families without filters ignore it. ``channels`` is the order in which corruptions of the
-    profile "detection" read the channels: "rgb" (None), or "bgr".
+    default of the family. ``norm`` is that of a spatial frequency. Families without filters or maps ignore both.
+    ``channels`` is the order in which corruptions of the profile "detection" read the channels: "rgb" (None), or "bgr".
     """
 
     family: Annotated[str, one_of(FAMILIES)]
@@ -81,6 +81,7 @@ class TransformsTable(StrictTable):
     motion: Literal["native", "imagemagick"] = "native"
     shape: str | None = None
     channels: Literal["rgb", "bgr"] | None = None
+    norm: Annotated[float, Field(gt=0, le=1e6)] | None = None
 
     @field_validator("levels", mode="before")
     @classmethod
@@ -186,6 +187,7 @@ class Recipe(StrictTable):
         if self.transforms.motion != "native" and self.profile == DETECTION:
             raise ValueError(f"transforms.motion: the profile {DETECTION} has only native motion blur")
         self._check_filters()
+        self._check_frequencies()
         if self.is_mirror and (self.prepare.steps or self.family.sequences or self.encoder.name != Own().name):
             raise ValueError(
                 "shards.layout: a mirror keeps the size and name of each image: use prepare.steps = [], encoder.name = "
@@ -217,11 +219,7 @@ class Recipe(StrictTable):
             raise ValueError(f"transforms.shape: {shown(self.shape)} is unknown; allowed: {', '.join(shapes)}")
         if pass_all is None:
             return
-        size = fixed_size(self.prepare.steps)
-        if size is None:
-            raise ValueError(
-                f"prepare.steps: {self.family.name} needs images of one size: end with a step such as center_crop"
-            )
+        size = self._size()
         whole, largest = pass_all(*size, self.shape), max(levels)
         if largest != whole:
             what = f"{whole} is missing" if largest < whole else f"{largest} is too large"
@@ -229,6 +227,25 @@ class Recipe(StrictTable):
                 f"transforms.levels: {what}; the largest level must be {whole}, which leaves images of "
                 f"{size[0]} x {size[1]} pixels unchanged (shape {self.shape})"
             )
+
+    def _check_frequencies(self) -> None:
+        """Check norm and levels of a family of frequencies. Raises ValueError."""
+        if self.family.map_levels and self.transforms.norm is None:
+            raise ValueError(f"transforms.norm: {self.family.name} needs it, for example 15.7 for 224 x 224 pixels")
+        if self.family.unfit:
+            size = self._size()
+            for level in self.transforms.levels:
+                if reason := self.family.unfit(level, *size):
+                    raise ValueError(f"transforms.levels: {reason}")
+
+    def _size(self) -> tuple[int, int]:
+        """Return height and width of the prepared images. Raises ValueError if they have several sizes."""
+        size = fixed_size(self.prepare.steps)
+        if size is None:
+            raise ValueError(
+                f"prepare.steps: {self.family.name} needs images of one size: end with a step such as center_crop"
+            )
+        return size
 
     @property
     def family(self) -> Family:
@@ -260,6 +277,11 @@ class Recipe(StrictTable):
         shapes = self.family.shapes
         return (self.transforms.shape or shapes[0]) if shapes else ""
 
+    @property
+    def norm(self) -> float:
+        """The norm of a spatial frequency; 0 for families without."""
+        return (self.transforms.norm or 0.0) if self.family.map_levels else 0.0
+
     def conditions(self) -> tuple[Condition, ...]:
         """Return the conditions in the order of the shards: transforms in published order, increasing levels."""
         names, levels, family = (
@@ -268,6 +290,13 @@ class Recipe(StrictTable):
             self.family,
         )
         return tuple(dict.fromkeys(Condition(name, family.level_of(name, level)) for name in names for level in levels))
+
+    def some_conditions(self, most: int) -> list[Condition]:
+        """Return the conditions, but of each transform at most ``most`` levels at about equal distances."""
+        levels: dict[str, list[int]] = {}
+        for name, level in self.conditions():
+            levels.setdefault(name, []).append(level)
+        return [Condition(name, level) for name, each in levels.items() for level in some_levels(each, most)]
 
     def more_identity(self, condition: Condition) -> tuple[str, ...]:
         """Return what decides the bytes of a condition besides the other tables: its attack, if it has one."""
@@ -310,6 +339,7 @@ class Recipe(StrictTable):
             "only": self.family.select(self.transforms.only),
             "levels": tuple(sorted(set(self.transforms.levels))),
             "shape": self.shape or None,
+            "norm": self.norm or None,
         }
         written = {"software": software, "decoders": decoders, "resizers": resizers}
         return self.model_copy(update={"transforms": self.transforms.model_copy(update=chosen), **written})
@@ -329,13 +359,37 @@ class Recipe(StrictTable):
         for table, change in tables.items():
             if isinstance(change, dict):
                 given = {key: value for key, value in change.items() if value is not None}
+                if table == "transforms" and {"map", "levels"} <= set(given):
+                    raise UserError(f"{where} is not valid: transforms.map stands for levels: give only one of them")
                 # a different encoder starts from its own defaults
                 other = table == "encoder" and given.get("name", self.encoder.name) != self.encoder.name
                 content[table] = given if other else (content.get(table) or {}) | given
             elif change is not None:
                 content[table] = change
-        return validated(Recipe, content, where)
+        return read_recipe(content, where)
 
     def to_toml(self) -> str:
         """Return the recipe as TOML, from which an equal recipe can be parsed."""
         return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+
+
+def read_recipe(content: dict[str, Any], where: str) -> Recipe:
+    """Return the recipe of a table, in which ``transforms.map`` and ``step`` may stand for the levels of a map.
+
+    Raises:
+        UserError: The table is invalid; the message names ``where`` and the field.
+    """
+    transforms = content.get("transforms")
+    if isinstance(transforms, dict) and {"map", "step"} & set(transforms):
+        rest = {name: value for name, value in transforms.items() if name not in ("map", "step")}
+        largest, step = transforms.get("map"), transforms.get("step", 1)
+        try:
+            family = family_named(str(rest.get("family")))
+            if family.map_levels is None:
+                raise ValueError(f"{family.name} has no maps of frequencies")
+            if type(largest) is not int or type(step) is not int:
+                raise ValueError(f"use an integer for map, and for step if it is given, not {largest!r} and {step!r}")
+            content = {**content, "transforms": {**rest, "levels": list(family.map_levels(largest, step))}}
+        except (UserError, ValueError) as error:
+            raise UserError(f"{where} is not valid: transforms.map: {error}") from None
+    return validated(Recipe, content, where)

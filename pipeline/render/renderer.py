@@ -43,6 +43,7 @@ class Renderer:
             recipe.shape,
             recipe.transforms.channels or "rgb",
             bank_of(recipe),
+            recipe.norm,
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:

@@ -24,9 +24,12 @@ from pipeline.software import versions
 TRIAL_SIDES = (32, 512, 8192)
 """Sides of the trial image in pixels. The trial uses the first that is large enough for the crops of the recipe."""
 
+TRIED = 100
+"""Maximum number of levels of a transform that are tried."""
+
 
 def try_transforms(recipe: Recipe, frost_folder: str | None) -> Renderer:
-    """Make one sample of each condition from a small image, so that all kernels are compiled.
+    """Make samples of each transform from a small image, so that all kernels are compiled.
 
     Args:
         recipe: The recipe.
@@ -102,10 +105,10 @@ def _check_libraries(recipe: Recipe) -> None:
 
 
 def _trial(recipe: Recipe, frost_folder: str | None) -> Renderer:
-    """Make one sample of each condition, and return the renderer. Raises UserError."""
+    """Make a sample of each condition, but of at most TRIED levels; return the renderer. Raises UserError."""
     renderer = Renderer(recipe, frost_folder)
     photograph = _trial_image(renderer)
-    for condition in recipe.conditions():
+    for condition in recipe.some_conditions(TRIED):
         try:
             renderer.members(photograph, "", condition)
         except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:

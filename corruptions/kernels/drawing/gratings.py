@@ -8,6 +8,7 @@ from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.colour.levels import BLACK
 from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.drawing.blend import ABOVE_WHITE, repeat_channels
+from corruptions.kernels.smoothing.low_pass import HALF, HIGHEST
 from corruptions.kernels.trigonometry import arctangent_64, cosine_64, sine_64
 
 BOUND = np.float32(4 * 2.0**-17)
@@ -104,4 +105,31 @@ def add_rings(pixels, column, row, lobes, depth, width_of_ring, intensity):
             noise[x] = intensity * ((rings - np.floor(rings)) - 0.5)
             single[x] = noise[x]
         add_grey(pixels[y], noise, single, spread, out[y], marks, found)
+    return out
+
+
+@kernel
+def add_frequency(pixels, down, across, signs, scale):
+    """Return the image plus a sum of two products of waves, uint8 (H, W * 3), rounded half up.
+
+    Args:
+        pixels: uint8 (H, W * 3).
+        down: float64 (2, H) waves along the rows.
+        across: float64 (2, W) the waves along the columns that they are multiplied by.
+        signs: float64 (3,) sign of each channel.
+        scale: Factor of the sum, in levels.
+    """
+    height, width = pixels.shape[0], pixels.shape[1] // 3
+    out = np.empty_like(pixels)
+    first, second = scratch(3 * width, np.float64), scratch(3 * width, np.float64)
+    for x in range(width):
+        for channel in range(3):
+            factor = signs[channel] * scale
+            first[3 * x + channel], second[3 * x + channel] = factor * across[0, x], factor * across[1, x]
+    for y in range(height):
+        of_first, of_second = down[0, y], down[1, y]
+        source, target = pixels[y], out[y]
+        for i in range(source.size):
+            level = source[i] + (of_first * first[i] + of_second * second[i]) + HALF
+            target[i] = np.int32(min(max(level, 0.0), HIGHEST))
     return out

@@ -89,10 +89,12 @@ def _contains(cells: Iterable[object], word: str) -> bool:
 
 
 def _facts(family: Family) -> dict[str, Any]:
+    from pipeline.recipes.levels import shown_levels
+
     return {
         "title": family.title,
         "transforms": list(family.names),
         "groups": {group: list(members) for group, members in family.groups.items()},
-        "levels": list(family.levels),
+        "levels": shown_levels(family.levels) if isinstance(family.levels, range) else list(family.levels),
         "sequences": family.sequences,
     }

@@ -19,7 +19,7 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     from rich.filesize import decimal
 
     from pipeline.builder.bank import MEASURED_TILES, with_bank
-    from pipeline.builder.estimate import estimate
+    from pipeline.builder.estimate import estimate, with_size_warning
     from pipeline.builder.plan import make_plan
     from pipeline.builder.preflight import with_detected_kind
     from pipeline.render.warm_up import try_transforms
@@ -31,6 +31,7 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     planned = make_plan(recipe, images)
     planned = replace(planned, recipe=with_bank(planned.recipe, settings.source, MEASURED_TILES))
     try_transforms(planned.recipe, settings.frost_folder)
+    planned = with_size_warning(planned, images, settings.frost_folder)
     cost = estimate(planned, images, settings.measure, settings.frost_folder)
     facts = {
         "recipe": recipe.name,

@@ -146,9 +146,19 @@ def drawn(plot: Plot, models: Sequence[str], form: Literal["pdf", "svg"]) -> byt
 
 
 def described(plot: Plot, panel: Panel) -> str:
-    """Return the alternative text of a panel, with all values."""
+    """Return the alternative text of a panel, with all values, or with the ends of those of a frequency map."""
     x, y = panel.x, panel.y
     percent = " in percent" if y.format.scale == 100 else ""
+    if plot.kind == "frequency map":  # too many values for a text
+        known = sorted(
+            (value, int(series.name), at)
+            for series in panel.series
+            for at, value in zip(series.x, series.y, strict=True)
+            if math.isfinite(value)
+        )
+        parts = [f"{y.format.text(value)} at p {p}, q {q:g}" for value, p, q in (known[0], known[-1])]
+        note = f"; {panel.note}" if panel.note else ""
+        return f"Frequency map, {panel.title}, {y.name}{percent} by frequency: from {' to '.join(parts)}{note}."
     kind = {"reliability": "Reliability diagram"}.get(plot.kind, f"{plot.kind.capitalize()} plot")
     kind = kind.replace("map plot", "map").replace("s plot", " plot")
     if plot.kind == "bars":
@@ -163,9 +173,9 @@ def described(plot: Plot, panel: Panel) -> str:
 
 
 def legend(plot: Plot, models: Sequence[str]) -> list[Key]:
-    """Return the legend of a plot; empty for a heat map, whose panels have the names of models."""
+    """Return the legend of a plot; empty for a map, whose panels have the names of models."""
     every = list(chain.from_iterable(panel.series for panel in plot.panels))
-    if plot.kind == "heat map":
+    if plot.kind in ("heat map", "frequency map"):
         return []
     if plot.kind == "reliability":
         names = list(dict.fromkeys(series.name for series in every if series.name))
@@ -260,13 +270,19 @@ def _numbers(plot: Plot) -> dict[str, int]:
 def _whole(plot: Plot, models: Sequence[str]) -> Figure:
     """Draw all panels in rows, with their titles, and the legend below."""
     count, numbers = len(plot.panels), _numbers(plot)
-    columns = 1 if count < 2 else min(count, {"lines": 5 if is_small(plot) else 3, "reliability": 4}.get(plot.kind, 2))
+    columns = (
+        1
+        if count < 2
+        else min(count, {"lines": 5 if is_small(plot) else 3, "frequency map": 3, "reliability": 4}.get(plot.kind, 2))
+    )
     width = COLUMN if columns == 1 else BOTH_COLUMNS
     rooms = [room_of(plot, panel, width / columns) for panel in plot.panels]
     width = max(width, columns * max((room.width for room in rooms), default=width))
     if plot.kind == "reliability" and columns == 1:
         rooms = [replace(room, width=COLUMN, height=0.8 * COLUMN) for room in rooms]
-    named = any(panel.title for panel in plot.panels) and (count > 1 or plot.kind in ("heat map", "reliability"))
+    named = any(panel.title for panel in plot.panels) and (
+        count > 1 or plot.kind in ("heat map", "frequency map", "reliability")
+    )
     outer = 1.7 * TEXT_LINE * (count > 0 and not rooms[0].labelled)
     head = named * 1.5 * TEXT_LINE
     tall = [max(room.height for room in rooms[row : row + columns]) + head for row in range(0, count, columns)]

@@ -1,4 +1,4 @@
-"""One panel of a plot, drawn by matplotlib: lines, bars, a heat map, a reliability diagram, or points."""
+"""One panel of a plot, drawn by matplotlib: lines, bars, a map, a reliability diagram, or points."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.evaluate.report.labels import (
     points,
     shortened,
 )
-from pipeline.evaluate.report.views import PERCENT, Axis, Panel, Plot
+from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Panel, Plot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +43,9 @@ SMALL = 6
 
 DENSE = 25
 """Lines with more points than this have no markers."""
+
+PIXEL, MAP_COLOURS = 8, "viridis"
+"""Side in pixels of a value in a frequency map, and its colours, which grey printers and all eyes can order."""
 
 LONGEST_TICK, LONGEST_TITLE = 12, 32
 """Maximum number of characters of a text of a tick, and of the title of an axis."""
@@ -144,6 +147,8 @@ def draw(
         _draw_bars(axes, room, plot, panel, models)
     elif plot.kind == "heat map":
         _draw_heat_map(axes, plot, panel)
+    elif plot.kind == "frequency map":
+        _draw_frequency_map(axes, room, panel)
     elif plot.kind == "reliability":
         _draw_reliability(axes, plot, panel, models)
     else:
@@ -280,6 +285,29 @@ def _draw_heat_map(axes: Any, plot: Plot, panel: Panel) -> None:
         axes.text(x + 0.5, y + 0.5, panel.y.format.text(value), ha="center", va="center")
 
 
+def _draw_frequency_map(axes: Any, room: Room, panel: Panel) -> None:
+    """Draw values 0..1 by frequency, one pixel each, with frequency 0 in the middle and the scale beside."""
+    import numpy as np
+
+    down, across = [int(series.name) for series in panel.series], [float(x) for x in panel.series[0].x]
+    step = across[1] - across[0] if len(across) > 1 else 1.0
+    edges = (across[0] - step / 2, across[-1] + step / 2, down[-1] + step / 2, down[0] - step / 2)
+    # viewers of SVG and PDF smooth single pixels
+    pixels = np.kron(np.array([series.y for series in panel.series]), np.ones((PIXEL, PIXEL)))
+    shown = axes.imshow(pixels, cmap=MAP_COLOURS, vmin=0, vmax=1, extent=edges, interpolation="none", aspect="auto")
+    for name, axis in (("x", panel.x), ("y", Axis("cycles per image down", COUNT))):
+        low, high = (across[0], across[-1]) if name == "x" else (down[0], down[-1])
+        _set_axis(axes, name, _ticks(axis, low, high, 6), axis)  # type: ignore[arg-type]
+    figure = axes.figure
+    width, height = figure.get_size_inches()
+    box = axes.get_position()
+    figure.text(box.x0, box.y0 - (room.bottom - 0.3 * TEXT_LINE) / height, panel.note, va="bottom")
+    bar = figure.add_axes((box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height))
+    figure.colorbar(shown, cax=bar)
+    bar.tick_params(pad=2)
+    _set_axis(bar, "y", {step / 4: f"{25 * step}" for step in range(5)}, panel.y)
+
+
 def _draw_reliability(axes: Any, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
     colour = COLOURS[index_of(panel.title, models) % len(COLOURS)]
     axes.set_xlim(0, 1)
@@ -346,6 +374,10 @@ def room_of(plot: Plot, panel: Panel, width: float) -> Room:
         width = max(width, left + 0.32 * len(columns) + 0.05)
         right = min(0.6 * above, 0.5) if _is_slanted(plot) else 0.05
         return Room(width, 0.27 * len(rows) + above + 0.04, left, right, 0.04, above)
+    if plot.kind == "frequency map":
+        left, right = 0.5, 0.62
+        bottom = title + TEXT_LINE
+        return Room(width, width - left - right + bottom + 0.08, left, right, bottom, 0.08)
     if plot.kind == "scatter":
         return Room(width, width * 0.8, 0.5, 0.12, title, 0.1)
     return Room(width, 0.72 * width, 0.5, 0.1, title, 0.08)

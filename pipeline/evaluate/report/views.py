@@ -143,10 +143,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """The values of a model in a panel, or of one row of a heat map. Values have the scale of measures, not of display.
+    """The values of a model in a panel, or of one row of a map. Values have the scale of measures, not of display.
 
     Attributes:
-        name: Name of the model; of a level in a reliability diagram; of the row in a heat map.
+        name: Name of the model; of a level in a reliability diagram; of the row in a heat map; the frequency down in a
+            frequency map.
         x: Positions: numbers, or names of bars or of the columns of a heat map.
         y: Values; NaN if missing.
         low: Lower ends of confidence intervals; empty without them.
@@ -168,15 +169,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes of a plot."""
+    """One pair of axes of a plot. ``note``: text below a frequency map."""
 
     title: str
     series: Sequence[Series]
     x: Axis
     y: Axis
+    note: str = ""
 
 
-PlotKind = Literal["lines", "bars", "heat map", "reliability", "scatter"]
+PlotKind = Literal["lines", "bars", "heat map", "frequency map", "reliability", "scatter"]
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,7 @@ class Table:
 
     ``caption``: what the values were measured on, for tables that leave the report: number of images, seed.
     ``intervals``: whether its numbers say nothing without their intervals.
+    ``values``: the values of a plot that are too many for the rows, as the lines of a CSV file.
     """
 
     section: str
@@ -214,6 +217,7 @@ class Table:
     plot: Plot | None = None
     caption: str = ""
     intervals: bool = False
+    values: Sequence[Sequence[str | int | float]] = ()
 
 
 @dataclass(frozen=True)

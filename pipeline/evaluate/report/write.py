@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -88,6 +88,7 @@ KINDS: Mapping[str, Recognise] = {
 SUFFIXES: Mapping[str, Recognise] = {
     ".tex": lambda content: content.startswith(LATEX_MARK.encode()),
     ".svg": lambda content: content.startswith(b"<?xml") and GENERATOR.encode() in content[:4096],
+    ".csv": lambda content: content.startswith(b"model,p,q,"),
     ".pdf": lambda content: content.startswith(b"%PDF") and GENERATOR.encode() in content,
 }
 """Function that recognises a table or figure of an earlier report, by the suffix of its name."""
@@ -100,11 +101,14 @@ def tidy_table(report: ReportData) -> pa.Table:
 
 def to_csv(report: ReportData) -> str:
     """Return the tidy table as CSV in full precision. An apostrophe precedes names that look like a formula."""
+    return _lines([SCHEMA.names, *(row.values() for row in tidy_table(report).to_pylist())])
+
+
+def _lines(rows: Iterable[Iterable[object]]) -> str:
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(SCHEMA.names)
-    for row in tidy_table(report).to_pylist():
-        writer.writerow(plain_cell(each) if isinstance(each, str) else each for each in row.values())
+    for row in rows:
+        writer.writerow(plain_cell(each) if isinstance(each, str) else each for each in row)
     return lines.getvalue()
 
 
@@ -165,6 +169,8 @@ def _papers(document: Document, intervals: bool) -> dict[str, bytes]:
     """Return the tables in LaTeX and the figures of a document, by file name."""
     contents = {f"{TABLES}/{name}.tex": text.encode() for name, text in latex_tables(document, intervals).items()}
     for name, table in zip(file_names(document), document.tables, strict=True):
+        if table.values:
+            contents[f"{FIGURES}/{name}.csv"] = _lines(table.values).encode()
         if table.plot:
             contents[f"{FIGURES}/{name}.pdf"] = drawn(table.plot, document.models, "pdf")
             contents[f"{FIGURES}/{name}.svg"] = drawn(table.plot, document.models, "svg")

@@ -11,6 +11,7 @@ from pipeline.evaluate.report.families import (
     adversarial,
     budgets,
     detection,
+    fourier,
     imagenet_3dcc_noise,
     imagenet_c,
     imagenet_c_bar,
@@ -42,6 +43,7 @@ REPORTS: Sequence[FamilyReport] = (
     imagenet_3dcc_noise.REPORT,
     imagenet_w.REPORT,
     laion_c.REPORT,
+    fourier.REPORT,
     adversarial.REPORT,
 )
 """Built-in reports on transforms; families that are not listed use the default report."""
