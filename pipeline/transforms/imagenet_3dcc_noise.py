@@ -14,7 +14,7 @@ from pipeline.transforms.imagenet_c import corrupted
 CITATION = """\
 @inproceedings{kar20223d,
   title = {3D Common Corruptions and Data Augmentation},
-  author = {Kar, O{\\u{g}}uzhan Fatih and Yeo, Teresa and Atanov, Andrei and Zamir, Amir},
+  author = {Kar, Oğuzhan Fatih and Yeo, Teresa and Atanov, Andrei and Zamir, Amir},
   booktitle = {IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)},
   year = {2022}
 }"""

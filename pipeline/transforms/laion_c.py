@@ -21,7 +21,7 @@ from pipeline.transforms.imagenet_c import corrupted
 
 CITATION = """\
 @inproceedings{li2025laionc,
-  title = {{LAION-C}: An Out-of-Distribution Benchmark for Web-Scale Vision Models},
+  title = {LAION-C: An Out-of-Distribution Benchmark for Web-Scale Vision Models},
   author = {Li, Fanfei and Klein, Thomas and Brendel, Wieland and Geirhos, Robert and Zimmermann, Roland S.},
   booktitle = {International Conference on Machine Learning (ICML)},
   year = {2025}

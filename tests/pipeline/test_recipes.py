@@ -128,7 +128,7 @@ def test_a_recipe_is_unchanged_after_writing_and_reading() -> None:
         ({"transforms": {"levels": []}}, "must not be empty"),
         ({"transforms": {"motion": "fast"}}, "transforms.motion: .*'native' or 'imagemagick'"),
         ({"encoder": {"quality": 101}}, "encoder.quality: .*100"),
-        ({"encoder": {"name": "gif"}}, "encoder: .*'gif'.*'jpeg', 'png', 'npy', 'mp4'"),
+        ({"encoder": {"name": "gif"}}, "encoder: .*'gif'.*'jpeg', 'png', 'npy', 'own', 'mp4'"),
         ({"encoder": {"name": "mp4"}}, "mp4 stores sequences, but imagenet-c makes single images"),
         ({"encoder": {"name": "png", "quality": 90}}, "encoder.quality: unknown field"),
         ({"shards": {"size": 0}}, "shards.size"),
