@@ -139,7 +139,7 @@ def test_nan_marks_values_that_are_missing(call: Callable[[], Any], expected: An
 
 def test_every_metric_is_tested_with_leading_axes() -> None:
     of_samples = {
-        *("alexnet_errors", "draws_of_groups", "estimate_of_groups", "intervals", "wilson", "ordinal_ranks"),
+        *("alexnet_errors", "draws_of_groups", "estimate_of_groups", "intervals", "wilson", "ordinal_ranks", "mpc"),
         *("flip_probability", "top5_distance", "zipf_distance"),
         *("real_accuracy", "real_hits"),
         *("cutoff_bandwidths", "frequency_bias"),

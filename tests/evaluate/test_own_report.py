@@ -138,8 +138,10 @@ def test_a_family_of_sequences_without_a_report_is_refused(registered: dict[str,
             "low_pass",
             "imagenet_3dcc_noise",
             "imagenet_w",
+            "laion_c",
+            "fourier",
         ),
-        *("adversarial", "shifts", "anomalies", "clean", "budgets", "streams"),
+        *("adversarial", "shifts", "anomalies", "clean", "budgets", "streams", "detection"),
     ]
 
 

@@ -179,8 +179,8 @@ def test_invalid_new_names_are_refused(tmp_path: Path, text: str, content: str |
     if content is not None:
         (tmp_path / text).write_text(content)
     with pytest.raises(UserError, match=message):
-        ReportSettings(["r"], rename=str(tmp_path / text) if text.endswith(".toml") else text)
-    assert ReportSettings(["r"], rename="a=b=c").rename == {"a": "b=c"}
+        ReportSettings(evaluations=["r"], rename=str(tmp_path / text) if text.endswith(".toml") else text)
+    assert ReportSettings(evaluations=["r"], rename="a=b=c").rename == {"a": "b=c"}
 
 
 @pytest.mark.parametrize("start", "=+-@\t\r\uff1d")

@@ -114,11 +114,11 @@ def test_a_batch_waits_for_a_gpu_once(monkeypatch: pytest.MonkeyPatch, precision
     assert gpu.waits == ["event", "event"]
 
 
-@pytest.mark.parametrize(("precision", "expected"), [("fp32", "ieee"), ("tf32", "tf32")])
-def test_only_tf32_shortens_the_numbers_of_a_gpu(precision: Precision, expected: str) -> None:
+@pytest.mark.parametrize(("precision", "expected"), [("fp32", False), ("tf32", True)])
+def test_only_tf32_shortens_the_numbers_of_a_gpu(precision: Precision, expected: bool) -> None:
     run = RunTable(device="cpu", batch=4, precision=precision)
     table: Any = SimpleNamespace(run=run, input=InputTable(mean=MEAN, std=STD), stream=None, task=None)
     backends: Any = torch.backends
     with preserve_process():
         Classifier(table, from_module(torch.nn.Flatten()))
-        assert backends.cudnn.conv.fp32_precision == backends.cuda.matmul.fp32_precision == expected
+        assert backends.cudnn.allow_tf32 == backends.cuda.matmul.allow_tf32 == expected

@@ -47,7 +47,7 @@ def test_list_names_everything(robustshards: Run) -> None:
         listed = {name: each["benchmark"] for name, each in facts[kind].items()}
         assert listed == {row.name: row.benchmark for row in table}
     assert {"imagenet-c", "imagenet-c-clean", "imagenet-p"} <= set(facts["recipes"])
-    assert facts["profiles"] == {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32}
+    assert facts["profiles"] == {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32, "detection": None}
     shown = robustshards("list").stdout
     clean = {name for name in facts["recipes"] if name.endswith("-clean")}
     for kind in ("corruptions", "perturbations", "recipes", "profiles"):

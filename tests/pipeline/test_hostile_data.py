@@ -332,7 +332,7 @@ def test_an_array_of_several_chunks_has_one_digest(indexed: Path) -> None:
 def test_an_unknown_encoder_of_an_index_is_a_fault(indexed: Path) -> None:
     rewrite(indexed, lambda rows: [rows[0]._replace(encoder="gif"), *rows[1:]])
     assert (
-        "has the unknown encoder 'gif' in the manifest; allowed: jpeg, png, npy, mp4, original, pixels"
+        "has the unknown encoder 'gif' in the manifest; allowed: jpeg, png, npy, own, mp4, original, pixels"
         in faults(indexed)[0]
     )
     data_set = open_data_set(str(indexed))

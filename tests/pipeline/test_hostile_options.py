@@ -141,7 +141,7 @@ def test_invalid_option_is_named(arguments: tuple[str, ...], word: str, small_so
 @pytest.mark.parametrize(
     ("command", "word"),
     [
-        (("build", "imagenet-d", "--source", ".", "--out", "x"), "'imagenet-c'"),
+        (("build", "imagenet-cc", "--source", ".", "--out", "x"), "'imagenet-c'"),
         (("index", "--task", "imagenet-v2", ".", "--out", "x"), "'imagenet-v2-matched-frequency'"),
         (("verify", ""), "empty"),
         (("verify", "does-not-exist"), "no recipe.toml"),
@@ -257,7 +257,7 @@ def test_names_that_look_like_markup_are_printed_literally(capsys: pytest.Captur
         (("evaluate", "x", "--model=x", "--out=y", "--batch-size=[/red]"), "--batch-size '[/red]': use an integer"),
         (("build", "--sorce", "x"), "--sorce"),
         (("plan", "imagenet-d", "--source", "."), "imagenet-d"),
-        (("report",), "FOLDER"),
+        (("report",), "--results"),
         (("nothing\x1b[31m",), "nothing\\x1b[31m"),
     ],
 )

@@ -306,13 +306,6 @@ def test_data_sets_are_shown_briefly(rendered_once: Path, built_once: Path) -> N
     assert repr(rs.open(built_once)) == f"<Built data set 'imagenet-c' in {built_once}>"
 
 
-def test_image_of_another_size_is_named(own_source: Path, tmp_path: Path, robustshards: Run) -> None:
-    data = render(own_source, tmp_path / "data", robustshards, "--set", 'prepare.steps=[["shorter_side", 40]]')
-    opened = open_data_set(str(data))
-    with pytest.raises(UserError, match=r"class0/image2-contrast-2 has the shape .* add a crop"):
-        list(opened.samples())
-
-
 def cached(data: Path, cache: Path) -> Rendered:
     opened = open_data_set(str(data), cache=str(cache))
     assert isinstance(opened, Rendered)

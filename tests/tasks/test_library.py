@@ -29,6 +29,7 @@ PUBLISHED = {
     "imagenet-v2-matched-frequency": ("shift", 10_000, 1000, 1000),
     "imagenet-v2-threshold-0.7": ("shift", 10_000, 1000, 1000),
     "imagenet-v2-top-images": ("shift", 10_000, 1000, 1000),
+    "laion-c": ("shift", 0, 16, 16),
     "objectnet": ("shift", 0, 113, 113),
     "objectnet-clean": ("clean", 6250, 113, 125),
     "stylized-imagenet": ("shift", 50_000, 1000, 1000),
@@ -49,7 +50,11 @@ def test_shipped_tasks_have_the_published_counts(name: str) -> None:
     assert (task.name, task.outputs, read(name).name) == (name, outputs, name)
     assert read(name).title
     assert {*loaded.folders.values()} <= {*range(task.labels)}
-    steps = {"stylized-imagenet": (), "objectnet": (("trim", 2), ("shorter_side", 224), ("center_crop", 224))}
+    steps = {
+        "laion-c": (),
+        "stylized-imagenet": (),
+        "objectnet": (("trim", 2), ("shorter_side", 224), ("center_crop", 224)),
+    }
     assert task.steps == steps.get(name, (("shorter_side", 256), ("center_crop", 224)))
     assert task.resize == "pillow-bilinear"
 

@@ -230,13 +230,8 @@ def fetched(outputs: tuple[torch.Tensor, ...]) -> Outputs:
 
 def _allow_tf32(allowed: bool) -> None:
     """Allow or forbid products of 19-bit numbers on a GPU, which torch allows for convolutions by default."""
-    cudnn: Any = torch.backends.cudnn
-    matmul: Any = torch.backends.cuda.matmul
-    if hasattr(matmul, "fp32_precision"):  # torch 2.9
-        for operation in (cudnn.conv, cudnn.rnn, matmul):
-            operation.fp32_precision = "tf32" if allowed else "ieee"
-    else:
-        cudnn.allow_tf32 = matmul.allow_tf32 = allowed
+    # not fp32_precision of torch 2.9, after which torch.export and the compiler cannot read these flags
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
 def torch_message(error: BaseException) -> str:

@@ -197,4 +197,6 @@ def test_an_ambiguous_or_unknown_layout_asks_for_the_kind(tmp_path: Path) -> Non
 
 def test_every_kind_has_a_description() -> None:
     assert all(kind.description for kind in KINDS.values())
-    assert set(LAYOUTS) | {"imagenet-boxes", "cifar-100-coarse", "cifar-100-subclass", "icons-50"} == set(KINDS)
+    assert set(LAYOUTS) | {"files", "imagenet-boxes", "cifar-100-coarse", "cifar-100-subclass", "icons-50"} == set(
+        KINDS
+    )
