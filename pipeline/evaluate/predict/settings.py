@@ -336,9 +336,10 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
     batch, (height, width) = table.run.batch, images.size()
     last = min((chunk.frames - 1) % batch + 1 for chunk in images.chunks if chunk.frames)
     # A compiled model takes minutes to make: find the batch size without the compiler, then check that it compiles.
-    trial = table.model_copy(update={"run": table.run.model_copy(update={"compile": table.run.compile and not shrink})})
+    later = table.run.compile and shrink
+    trial = table.model_copy(update={"run": table.run.model_copy(update={"compile": False})}) if later else table
     try:
-        black = torch.zeros((batch if table.stream else min(last, 2), height, width, 3), dtype=torch.uint8)
+        black = torch.zeros((batch if table.stream or later else min(last, 2), height, width, 3), dtype=torch.uint8)
         logits = Classifier(trial, model).logits(black)
     except (RuntimeError, ValueError, TypeError) as error:
         raise UserError(
@@ -350,6 +351,6 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
             raise
         smaller = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch // 2})})
         return _run_once(smaller, model, images, shrink)
-    if trial.run.compile != table.run.compile:
+    if later:
         return _run_once(table, model, images, shrink=False)
     return table.model_copy(update={"model": table.model.model_copy(update={"classes": int(logits.shape[1])})})
