@@ -27,23 +27,24 @@ def preserve_process() -> Iterator[None]:
 def _torch_flags(torch: Any) -> list[tuple[Any, str]]:
     """Return the settings that an evaluation changes: object and attribute."""
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    if hasattr(matmul, "fp32_precision"):  # torch 2.9
+    precisions = [(cudnn, "allow_tf32"), (matmul, "allow_tf32")]
+    try:
+        _ = [getattr(*flag) for flag in precisions]
+    except RuntimeError:  # the process has set fp32_precision of torch 2.9, and the flags of before cannot be read
         precisions = [(operation, "fp32_precision") for operation in (cudnn.conv, cudnn.rnn, matmul)]
-    else:
-        precisions = [(cudnn, "allow_tf32"), (matmul, "allow_tf32")]
     return [(cudnn, "deterministic"), (cudnn, "benchmark"), *precisions]
 
 
 def _torch_state(torch: Any) -> tuple[Any, ...]:
     """Return the settings of cuDNN and of products, and the random states of the CPU and of the GPUs in use."""
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    return [getattr(*flag) for flag in _torch_flags(torch)], torch.get_rng_state(), gpus
+    return [(flag, getattr(*flag)) for flag in _torch_flags(torch)], torch.get_rng_state(), gpus
 
 
 def _restore_torch(torch: Any, state: tuple[Any, ...]) -> None:
     flags, cpu, gpus = state
-    for flag, value in zip(_torch_flags(torch), flags, strict=True):
-        setattr(*flag, value)
+    for (owner, name), value in flags:
+        setattr(owner, name, value)
     torch.set_rng_state(cpu)
     if gpus is not None:
         torch.cuda.set_rng_state_all(gpus)

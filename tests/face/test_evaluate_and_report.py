@@ -111,7 +111,7 @@ def process_state() -> list[Any]:
         *generators,
         cudnn.deterministic,
         cudnn.benchmark,
-        cudnn.conv.fp32_precision,
+        cudnn.allow_tf32,
         cv2.getNumThreads(),
         gc.get_freeze_count(),
     ]

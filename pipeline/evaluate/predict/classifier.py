@@ -230,8 +230,14 @@ def fetched(outputs: tuple[torch.Tensor, ...]) -> Outputs:
 
 def _allow_tf32(allowed: bool) -> None:
     """Allow or forbid products of 19-bit numbers on a GPU, which torch allows for convolutions by default."""
-    # not fp32_precision of torch 2.9, after which torch.export and the compiler cannot read these flags
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = allowed
+    cudnn: Any = torch.backends.cudnn
+    matmul: Any = torch.backends.cuda.matmul
+    try:
+        _ = cudnn.allow_tf32, matmul.allow_tf32
+        cudnn.allow_tf32 = matmul.allow_tf32 = allowed
+    except RuntimeError:  # the process has set fp32_precision of torch 2.9; setting both leaves neither readable
+        for operation in (cudnn.conv, cudnn.rnn, matmul):
+            operation.fp32_precision = "tf32" if allowed else "ieee"
 
 
 def torch_message(error: BaseException) -> str:
