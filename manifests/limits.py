@@ -44,7 +44,7 @@ class Bounds(NamedTuple):
 
 EVERY_ROW: Mapping[str, Bounds] = {
     "label": Bounds(-1, 2**20),
-    "level": Bounds(0, 1000),
+    "level": Bounds(0, 2**20),
     "version": Bounds(0, 2**20),
 }
 """Bounds that hold for every row."""

@@ -105,8 +105,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     [
         ({"label": 10**9}, "label is 1000000000: use -1 to 1048576"),
         ({"label": -2}, "label is -2"),
-        ({"level": -1}, "level is -1: use 0 to 1000"),
-        ({"level": 1001}, "level is 1001"),
+        ({"level": -1}, "level is -1: use 0 to 1048576"),
+        ({"level": 2**20 + 1}, "level is 1048577"),
         ({"version": -(2**62)}, "version is -4611686018427387904"),
         ({"frames": 400_000_000}, "frames is 400000000: use 1 to 1000"),
         ({"frames": 0}, "frames is 0"),
