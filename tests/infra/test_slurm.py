@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ PROGRAMS = ("slurmctld", "slurmd", "sbatch", "ip", "nsenter", "ray", "robustshar
 SLOT = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 """Number of the test process; each has a Slurm of its own."""
 
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 MACHINES = (f"rs{SLOT}-a", f"rs{SLOT}-b")
 BRIDGE, NETWORK, PORT = f"rs{SLOT}-bridge", f"10.{77 + SLOT}.0", 16800 + 10 * SLOT
 LIMIT_S = 420
@@ -63,6 +65,7 @@ class Slurm:
         self.folder = folder
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "SLURM_"))},
+            "PATH": PATH,
             "SLURM_CONF": str(folder / "slurm.conf"),
         }
 
@@ -169,7 +172,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def slurm(folder: Path) -> Iterator[Slurm]:
-    if missing := [program for program in PROGRAMS if shutil.which(program) is None]:
+    if missing := [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]:
         pytest.skip(
             f"not on PATH: {', '.join(missing)}; Debian's slurmctld, slurmd, slurm-client and iproute2 have them"
         )
@@ -239,7 +242,7 @@ def test_a_missing_program_is_named_at_once(slurm: Slurm, folder: Path, source: 
     programs = folder / f"without-{missing}"
     programs.mkdir()
     for name in {"ray", "robustshards"} - {missing}:
-        (programs / name).symlink_to(shutil.which(name) or "")
+        (programs / name).symlink_to(shutil.which(name, path=PATH) or "")
     number = slurm.submit(SOURCE=str(source), OUT=str(folder / "none"), PATH=f"{programs}:/usr/bin:/bin")
     assert slurm.exit_code(number) == 2
     assert slurm.log(number).startswith(f"{missing} is not on PATH")
