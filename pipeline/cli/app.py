@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "build": CommandEntry(
         build, MAKE, "robustshards build imagenet-c --source imagenet-val --out imagenet-c --limit 2"
     ),
-    "mirror": CommandEntry(mirror, MAKE, "robustshards mirror val2017 --out val2017-c --limit 2"),
+    "mirror": CommandEntry(mirror, MAKE, "robustshards mirror photographs --out photographs-c --limit 2"),
     "render": CommandEntry(
         render, MAKE, "robustshards render imagenet-c-clean --source imagenet-val --out clean --limit 2"
     ),
@@ -63,9 +63,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "verify": CommandEntry(verify, CHECK, "robustshards verify imagenet-c"),
     "roots": CommandEntry(roots, CHECK, "robustshards roots imagenet-c"),
     "compare": CommandEntry(compare, CHECK, "robustshards compare imagenet-c imagenet-c/roots.json"),
-    "prove": CommandEntry(
-        prove, CHECK, "robustshards prove imagenet-c n01440764/ILSVRC2012_val_00000293 --transform fog --level 3"
-    ),
+    "prove": CommandEntry(prove, CHECK, "robustshards prove imagenet-c n02123045/chelsea --transform fog --level 3"),
     "preview": CommandEntry(preview, CHECK, "robustshards preview imagenet-c --out preview.html"),
     "list": CommandEntry(list_all, CHECK, "robustshards list"),
     "streams": CommandEntry(streams, CHECK, "robustshards streams"),
