@@ -172,6 +172,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def slurm(folder: Path) -> Iterator[Slurm]:
+    if os.environ.get("SLURM") != "1":
+        pytest.skip("set SLURM=1 to start Slurm, which adds network devices to this machine")
     if missing := [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]:
         pytest.skip(
             f"not on PATH: {', '.join(missing)}; Debian's slurmctld, slurmd, slurm-client and iproute2 have them"
