@@ -70,9 +70,6 @@ def main() -> None:
     distortions = laion_c_speed.measure(clean, options.seconds / 3)
     sections.append(_printed(c_bar_speed.table("LAION-C, 224 x 224", distortions, laion_c_speed.NOTE)))
     sections.append(_printed(low_pass_speed.table(low_pass_speed.measure(clean, options.seconds))))
-    sections.append(
-        _printed(low_pass_speed.frequency_table(low_pass_speed.measure_frequencies(clean, options.seconds)))
-    )
     if options.only_corruptions:
         return
     sections.append(_printed(resize_speed.table(resize_speed.measure(options.seconds))))

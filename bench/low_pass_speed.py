@@ -1,4 +1,4 @@
-"""Time of images of the frequency domain: low-pass filtered, and plus one frequency."""
+"""Time of a low-pass filtered image: robustshards, and NumPy's Fourier transforms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.timing import medians
-from corruptions import fourier_noise, low_pass
+from corruptions import low_pass
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import prepare
 
@@ -21,12 +21,6 @@ SHARE = 4
 NOTE = (
     "Milliseconds for three channels. The transform is made once per image, and each level from it. NumPy: the same "
     "definition with `numpy.fft.rfft2` and `irfft2`, in float64."
-)
-
-
-FOURIER_NOTE = (
-    "Milliseconds for three channels. NumPy: the same definition in float64; the basis is made once for each "
-    "frequency, by an inverse transform as in google-research/frequency_analysis."
 )
 
 
@@ -66,58 +60,6 @@ def _filtered(coefficients: NDArray[np.complex128], bandwidth: int, side: int) -
     kept = (down[:, None] ** 2 + across**2 <= bandwidth**2)[:, :, None]
     values = np.fft.irfft2(coefficients * kept, (side, side), axes=(0, 1))
     return np.clip(np.floor(values + (0.5 + 2**-20)), 0, 255).astype(np.uint8)
-
-
-class FrequencyTime(NamedTuple):
-    """Median milliseconds of an image plus one spatial frequency at one side, and of NumPy."""
-
-    side: int
-    ours: float
-    basis: float
-    image: float
-
-
-def measure_frequencies(image: Image, seconds: float) -> list[FrequencyTime]:
-    """Return the times of an image plus one spatial frequency, as ``measure`` does."""
-    return [_measured_frequency(prepare(image, [("square", side)]), seconds) for side in PROFILE_SIDES.values()]
-
-
-def _measured_frequency(image: Image, seconds: float) -> FrequencyTime:
-    basis, values = _basis(len(image)), image / 255.0
-    calls: Mapping[str, Callable[[], object]] = {
-        "ours": lambda: fourier_noise(image, 5, 3, 15.7, (1, -1, 1)),
-        "basis": lambda: _basis(len(image)),
-        "image": lambda: _plus_basis(values, basis),
-    }
-    return FrequencyTime(len(image), **medians(calls, seconds))
-
-
-def _basis(side: int) -> NDArray[np.float64]:
-    """Return the basis image of a frequency, by the inverse transform of two coefficients."""
-    spectrum = np.zeros((side, side), complex)
-    spectrum[5, 3], spectrum[-5, -3] = 1 - 1j, 1 + 1j
-    found = np.fft.ifft2(spectrum).real
-    return found / np.linalg.norm(found)
-
-
-def _plus_basis(values: NDArray[np.float64], basis: NDArray[np.float64]) -> Image:
-    signs = np.random.choice([-1, 1], 3)
-    added = np.clip(values + 15.7 * basis[:, :, None] * signs, 0, 1)
-    return np.floor(255 * added + 0.5).astype(np.uint8)
-
-
-def frequency_table(rows: list[FrequencyTime]) -> str:
-    """Return the measurements of images plus one spatial frequency as a table."""
-    lines = [
-        "### Fourier noise",
-        "",
-        "| side | robustshards | NumPy: basis | image |",
-        "|---:|---:|---:|---:|",
-        *(f"| {row.side} | " + " | ".join(f"{time:.3f}" for time in row[1:]) + " |" for row in rows),
-        "",
-        FOURIER_NOTE,
-    ]
-    return "\n".join(lines)
 
 
 def table(rows: list[FilterTime]) -> str:

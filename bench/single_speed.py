@@ -1,4 +1,4 @@
-"""Time of corruptions of ImageNet-3DCC and the watermark of ImageNet-W: robustshards, and the arithmetic in NumPy."""
+"""Time of ImageNet-3DCC's noise, ImageNet-W's watermark and a spatial frequency: robustshards, and plain NumPy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = {**noise_3dcc.CORRUPTIONS, **watermark.CORRUPTIONS}
 
 def measure(image: Image, seconds: float) -> list[BarTime]:
     """Return the times of the corruptions. Each call has three turns of ``seconds`` per severity."""
-    return [_measured(image, name, seconds) for name in ROWS]
+    return [*(_measured(image, name, seconds) for name in ROWS), _frequency(image, seconds)]
 
 
 def _measured(image: Image, name: Any, seconds: float) -> BarTime:
@@ -35,6 +35,21 @@ def _measured(image: Image, name: Any, seconds: float) -> BarTime:
         published = partial(_published, image, parameters, rng)
         times.append(medians({OURS: lambda: corrupt(image, next(seeds)), PUBLISHED: published}, seconds))  # noqa: B023
     return BarTime(name, *(float(np.mean([each[who] for each in times])) for who in (OURS, PUBLISHED)))
+
+
+def _frequency(image: Image, seconds: float) -> BarTime:
+    """Return the times of adding a spatial frequency. NumPy has its basis image from an inverse transform."""
+    spectrum = np.zeros(image.shape[:2], complex)
+    spectrum[5, 3], spectrum[-5, -3] = 1 - 1j, 1 + 1j
+    found = np.fft.ifft2(spectrum).real
+    basis = found / np.linalg.norm(found)
+
+    def published() -> Image:
+        added = image / 255 + 15.7 * basis[:, :, None] * np.random.choice([-1, 1], 3)
+        return np.floor(255 * np.clip(added, 0, 1) + 0.5).astype(np.uint8)
+
+    ours = partial(corruptions.fourier_noise, image, 5, 3, 15.7, (1, -1, 1))
+    return BarTime("fourier_noise", *medians({OURS: ours, PUBLISHED: published}, seconds).values())
 
 
 def _published(image: Image, parameters: Any, rng: RandomState) -> Image:
@@ -60,7 +75,7 @@ def _noisy(image: Image, parameters: Sensor, rng: RandomState) -> Image:
 
 def table(rows: Sequence[BarTime]) -> str:
     """Return the table."""
-    return times_table("ImageNet-3DCC without depth and ImageNet-W, 224 x 224", rows, NOTE)
+    return times_table("ImageNet-3DCC without depth, ImageNet-W and Fourier noise, 224 x 224", rows, NOTE)
 
 
 NOTE = f"Milliseconds, means over the severities, draws included. {PUBLISHED} is the published arithmetic."

@@ -1,8 +1,8 @@
 """The corruptions of ImageNet-C, ImageNet-C-bar, ImageNet-3DCC, ImageNet-W and LAION-C, and the candidates of Syn2Nat.
 
 ``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
-halves of what a transform with recorded draws does; ``tiles`` makes the bank of tiles that two distortions of LAION-C
-need. ``ccc`` has the streams of continuously changing corruptions.
+halves of a transform whose draws are a mapping; ``tiles`` makes the bank of tiles that two distortions of LAION-C need.
+``ccc`` has the streams of continuously changing corruptions.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _DRAWN: Mapping[str, Transform] = {
     **watermark.CORRUPTIONS,
     **laion_c.CORRUPTIONS,
 }
-"""Name -> corruption whose draws are a mapping, for ``draw`` and ``apply``."""
+"""Name -> transform whose draws are a mapping, for ``draw`` and ``apply``."""
 
 _ROWS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **_DRAWN}
 """Name -> corruption or candidate."""
@@ -227,7 +227,7 @@ def draw(
     seed: int | None = None,
     bank: NDArray[np.uint8] | None = None,
 ) -> dict[str, Any]:
-    """Return what a transform with recorded draws draws for an image.
+    """Return the draws of a transform for an image.
 
     ``apply(image, name, draw(image, name, seed=seed))`` equals ``corrupt(image, name, seed=seed)``.
 

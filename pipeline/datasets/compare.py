@@ -293,7 +293,8 @@ def _difference_of_rows(one: Listed, other: Listed, condition: Condition) -> Dif
     if count := pc.sum(changed).as_py():
         causes.append(f"other source files ({count:,} of {counted(both.num_rows, 'differing sample')})")
     if alone.num_rows:
-        left, right = (sorted(alone[f"pixel_sha256{which}"].drop_null().to_pylist()) for which in ("", "_2"))
+        parts = [alone.filter(pc.is_valid(alone[f"status{which}"]))[f"pixel_sha256{which}"] for which in ("", "_2")]
+        left, right = (sorted(part.to_pylist(), key=str) for part in parts)
         words = "other source ids of the same images" if left and left == right else "other source images"
         causes.append(f"{words} ({len(left):,} only in the first, {len(right):,} only in the second)")
     rest = both.filter(pc.invert(changed))
