@@ -6,12 +6,17 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.recipes import library
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_variable] = "1"  # must be set before NumPy and numba are imported
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from bench import (
     build_speed,
@@ -56,20 +61,7 @@ def main() -> None:
     packages = peers.load(FOLDER / "peers")
 
     (clean,) = images.clean_images(photographs, library.load("imagenet-c"), 1)
-    rows = corruption_speed.measure(clean, "imagenet", packages, options.seconds)
-    sections = [_printed(report.corruption_table("224 x 224", rows, list(packages)))]
-    small = corruption_speed.measure(prepare(clean, [("square", 32)]), "cifar", packages, options.seconds / 3)
-    sections.append(_printed(report.corruption_table("32 x 32", small, list(packages))))
-    albumentations = peers.load_albumentations(FOLDER / "albumentations")
-    candidates = candidate_speed.measure(clean, albumentations, options.seconds)
-    sections.append(_printed(candidate_speed.table(candidates)))
-    for data_set, side, profile in (("ImageNet-C-bar", 224, "imagenet"), ("CIFAR-10-C-bar", 32, "cifar")):
-        times = c_bar_speed.measure(prepare(clean, [("square", side)]), profile, options.seconds / 3)
-        sections.append(_printed(c_bar_speed.table(f"{data_set}, {side} x {side}", times)))
-    sections.append(_printed(single_speed.table(single_speed.measure(clean, options.seconds / 3))))
-    distortions = laion_c_speed.measure(clean, options.seconds / 3)
-    sections.append(_printed(c_bar_speed.table("LAION-C, 224 x 224", distortions, laion_c_speed.NOTE)))
-    sections.append(_printed(low_pass_speed.table(low_pass_speed.measure(clean, options.seconds))))
+    rows, small, sections = _corruptions(clean, packages, options.seconds)
     if options.only_corruptions:
         return
     sections.append(_printed(resize_speed.table(resize_speed.measure(options.seconds))))
@@ -97,6 +89,33 @@ def main() -> None:
     shutil.rmtree(scratch)
     report.plot(rows, DOCS / "benchmark.png")
     (DOCS / "benchmark.md").write_text(report.page(["![Corruptions](benchmark.png)", *sections]))
+
+
+def _corruptions(
+    clean: NDArray[np.uint8], packages: Mapping[str, peers.Corrupt], seconds: float
+) -> tuple[list[corruption_speed.Row], list[corruption_speed.Row], list[str]]:
+    """Return the rows of ImageNet-C and of CIFAR-10-C, and a table for each family of corruptions."""
+    rows = corruption_speed.measure(clean, "imagenet", packages, seconds)
+    sections = [_printed(report.corruption_table("224 x 224", rows, list(packages)))]
+    small = corruption_speed.measure(prepare(clean, [("square", 32)]), "cifar", packages, seconds / 3)
+    sections.append(_printed(report.corruption_table("32 x 32", small, list(packages))))
+    detection = {name: packages[name] for name in [peers.DETECTION]}
+    for height, width in ((480, 640), (1024, 2048)):
+        native = np.asarray(Image.fromarray(clean).resize((width, height), Image.Resampling.BICUBIC))
+        large = corruption_speed.measure(native, "detection", detection, 0, severities=[3], least=1)
+        title = f"Object detection, {height} x {width}, severity 3"
+        sections.append(_printed(report.corruption_table(title, large, list(detection))))
+    albumentations = peers.load_albumentations(FOLDER / "albumentations")
+    candidates = candidate_speed.measure(clean, albumentations, seconds)
+    sections.append(_printed(candidate_speed.table(candidates)))
+    for data_set, side, profile in (("ImageNet-C-bar", 224, "imagenet"), ("CIFAR-10-C-bar", 32, "cifar")):
+        times = c_bar_speed.measure(prepare(clean, [("square", side)]), profile, seconds / 3)
+        sections.append(_printed(c_bar_speed.table(f"{data_set}, {side} x {side}", times)))
+    sections.append(_printed(single_speed.table(single_speed.measure(clean, seconds / 3))))
+    distortions = laion_c_speed.measure(clean, seconds / 3)
+    sections.append(_printed(c_bar_speed.table("LAION-C, 224 x 224", distortions, laion_c_speed.NOTE)))
+    sections.append(_printed(low_pass_speed.table(low_pass_speed.measure(clean, seconds))))
+    return rows, small, sections
 
 
 def _printed(section: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import corruptions
 from bench.peers import Corrupt, works
-from bench.timing import medians
+from bench.timing import LEAST_CALLS, medians
 from corruptions.catalogue import SEVERITIES
 from corruptions.literals import Name, Profile, Severity
 from pipeline.images.encoders import Jpeg
@@ -39,9 +39,19 @@ class Row:
         return self.fastest / self.milliseconds[OURS]
 
 
-def measure(image: Image, profile: Profile, peers: Mapping[str, Corrupt], seconds: float) -> list[Row]:
-    """Return a row for each of the 19 corruptions. Each call has three turns of ``seconds`` per severity."""
-    return [_row(image, name, profile, peers, seconds) for name in corruptions.names("all")]
+def measure(
+    image: Image,
+    profile: Profile,
+    peers: Mapping[str, Corrupt],
+    seconds: float,
+    severities: Sequence[Severity] = SEVERITIES,
+    least: int = LEAST_CALLS,
+) -> list[Row]:
+    """Return a row for each of the 19 corruptions.
+
+    Each call has three turns per severity, of ``seconds`` or of ``least`` calls.
+    """
+    return [_row(image, name, profile, peers, seconds, severities, least) for name in corruptions.names("all")]
 
 
 def mean_ratio(rows: list[Row]) -> float:
@@ -49,17 +59,25 @@ def mean_ratio(rows: list[Row]) -> float:
     return sum(row.fastest for row in rows) / sum(row.milliseconds[OURS] for row in rows)
 
 
-def _row(image: Image, name: Name, profile: Profile, peers: Mapping[str, Corrupt], seconds: float) -> Row:
+def _row(
+    image: Image,
+    name: Name,
+    profile: Profile,
+    peers: Mapping[str, Corrupt],
+    seconds: float,
+    severities: Sequence[Severity],
+    least: int,
+) -> Row:
     able = {peer: corrupt for peer, corrupt in peers.items() if works(corrupt, image, name, SEVERITIES[-1])}
     times = []
-    for severity in SEVERITIES:
+    for severity in severities:
         output = corruptions.corrupt(image, name, severity, profile=profile)
         calls: dict[str, Callable[[], object]] = {
             OURS: partial(_ours, image, name, severity, profile, iter(range(1 << 62))),
             ENCODING: partial(Jpeg().encode, output),
         }
         calls |= {peer: partial(corrupt, image, name, severity) for peer, corrupt in able.items()}
-        times.append(medians(calls, seconds))
+        times.append(medians(calls, seconds, least))
     means = {who: float(np.mean([each[who] for each in times])) for who in times[0]}
     fastest = [min(each[peer] for peer in able) for each in times]
     return Row(name, means, float(np.mean(fastest)), min(able, key=lambda peer: means[peer]))

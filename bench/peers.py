@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 Image = NDArray[np.uint8]
 Corrupt = Callable[[Image, str, int], Any]
 
-PACKAGES = {"imagecorruptions-imaug==1.1.5": "imagecorruptions", "corrupt-tta==0.1.7": "corrupt_tta"}
-"""Module of each requirement. The first has the same module name as the package of the frost textures."""
+DETECTION = "imagecorruptions-imaug==1.1.5"
+"""The fork of ``imagecorruptions``, which corrupts images of any size for object detection."""
 
+PACKAGES = {DETECTION: "imagecorruptions", "corrupt-tta==0.1.7": "corrupt_tta"}
+"""Module of each requirement. The first has the same module name as the package of the frost textures."""
 
 ALBUMENTATIONS = ("albumentations==2.0.8", "albucore==0.0.24", "stringzilla==5.3.2", "simsimd==6.5.16")
 """albumentations, and those of its requirements that this project does not have."""
