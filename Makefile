@@ -5,7 +5,8 @@
 # make test-all     run all tests: also those that take long or need Ray, a browser or other environments
 # make lint         run formatter, linter, type checker and import contracts
 # make format       format the code and apply automatic fixes
-# make bench        compare speed with other packages in one run; writes docs/benchmark.md
+# make bench        compare speed with other packages in one run; writes docs/benchmark.md;
+#                   with BENCH_OPTIONS=--compare, say what is slower than on that page, and write nothing
 # make scale        build 10 million samples without pixels, simulate clusters of 256 and 1,000 workers; writes docs/scale.md
 # make chaos        build under 200 injected faults and compare with undisturbed builds; writes docs/faults.md
 # make emulate      compare the committed digests with those of emulated ARM and older x86-64 CPUs; writes docs/emulation.md
@@ -62,7 +63,7 @@ emulate: setup
 	$(BIN)/python -m tests.emulation --page docs/emulation.md $(EMULATE_OPTIONS)
 
 bench: setup
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
 scale: setup
 	$(BIN)/python -m bench.scale

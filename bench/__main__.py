@@ -38,6 +38,7 @@ from bench import (
     sequence_speed,
     single_speed,
 )
+from bench.compare import slower
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.images.resizers import prepare
 
@@ -52,7 +53,9 @@ def main() -> None:
         "--seconds", type=float, default=0.03, help="Seconds per call and round (three rounds per severity)."
     )
     arguments.add_argument(
-        "--only-corruptions", action="store_true", help="Measure only corruptions, and write nothing."
+        "--compare",
+        action="store_true",
+        help="Measure only corruptions, say which are slower than on the committed page, and write nothing.",
     )
     options = arguments.parse_args()
     scratch = FOLDER / "scratch"
@@ -62,7 +65,8 @@ def main() -> None:
 
     (clean,) = images.clean_images(photographs, library.load("imagenet-c"), 1)
     rows, small, sections = _corruptions(clean, packages, options.seconds)
-    if options.only_corruptions:
+    if options.compare:
+        print("\n".join(slower((DOCS / "benchmark.md").read_text(), "\n\n".join(sections))) or "nothing is slower")
         return
     sections.append(_printed(resize_speed.table(resize_speed.measure(options.seconds))))
     fastest = {row.name: row.peer for row in rows}

@@ -194,7 +194,7 @@ def _mean(rows: Sequence[Row], who: str) -> float | None:
 
 
 def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return "-" if value is None else f"{value:.3f}"
 
 
 def markdown_line(cells: Sequence[str]) -> str:

@@ -1,0 +1,27 @@
+"""Slower corruptions are found on two pages of the benchmark, whatever the speed of the machine."""
+
+from __future__ import annotations
+
+from bench.c_bar_speed import BarTime, table
+from bench.compare import slower
+from bench.corruption_speed import ENCODING, OURS, Row
+from bench.report import corruption_table, page
+
+
+def times(machine: float, snow: float, lines: float) -> str:
+    """Return a page with milliseconds of a machine that needs ``machine`` for an encoding."""
+    rows = [
+        Row(name, {OURS: ours, ENCODING: machine, "peer": 9.0}, 9.0, "peer")
+        for name, ours in (("fog", 0.1 * machine), ("snow", snow))
+    ]
+    bar = table("ImageNet-C-bar", [BarTime("lines", lines, 5.0), BarTime("ripple", machine, 5.0)])
+    return page([corruption_table("224 x 224", rows, ["peer"]), bar])
+
+
+def test_what_became_slower_is_named() -> None:
+    before = times(1, 0.3, 0.5)
+    assert not list(slower(before, times(2, 0.66, 1.1)))
+    assert list(slower(before, times(2, 0.6, 1.2))) == [
+        "ImageNet-C-bar: lines: 1.20 times as long (1.200 ms, expected 1.000)"
+    ]
+    assert [line.split(": ")[1] for line in slower(before, times(0.5, 0.3, 0.25))] == ["snow", "mean"]
