@@ -22,7 +22,7 @@ from pipeline.builder.plan import Plan, ShardTask, WorkItem, make_blocks, make_p
 from pipeline.builder.preflight import BuildRequest
 from pipeline.builder.worker import BuildJob
 from pipeline.execution.ray_cluster import cluster
-from pipeline.execution.ray_pool import RayPool
+from pipeline.execution.ray_pool import RayEngine, RayPool
 from pipeline.execution.work import Attempt, Event, Progress, Tally
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
@@ -135,7 +135,7 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
     blocks = list(make_blocks(plan, source))
     planning = perf_counter() - start
     with cluster(2, None) as workers:
-        pool = RayPool(BuildJob(recipe, str(folder), str(scratch / "none")), workers, NoWork, labels={})
+        pool = RayPool(RayEngine(NoWork, BuildJob(recipe, str(folder), str(scratch / "none"))), workers, {})
         list(pool.run(iter(blocks)))  # starts the workers
         start = perf_counter()
         list(pool.run(iter(blocks)))

@@ -1,4 +1,4 @@
-"""A pool and an engine of child processes on this machine. Ray is neither started nor imported."""
+"""An engine of child processes on this machine. Ray is neither started nor imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pipeline.errors import UserError
 from pipeline.execution import local_worker
@@ -30,8 +30,7 @@ from pipeline.execution.base import (
 )
 from pipeline.execution.local_worker import LENGTH, frame
 from pipeline.execution.processes import WORKER_ENVIRONMENT
-from pipeline.execution.scheduler import Scheduler
-from pipeline.execution.work import Attempt, Counts, Event, Progress, Work
+from pipeline.execution.work import Attempt, Counts, Work
 from pipeline.software import installation
 
 _CHECK_S = 1.0
@@ -46,39 +45,6 @@ _READ_BYTES, _STDERR_BYTES = 2**16, 2000
 
 GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """Environment variable with the GPUs that a process may use."""
-
-Job = TypeVar("Job")
-
-
-class LocalPool(Generic[Job, Work, Counts]):
-    """A pool of worker processes that end when this process ends, even if it is killed."""
-
-    def __init__(self, job: Job, workers: int, worker: Callable[[Job], Worker[Work, Counts]], *, gpus: int = 0) -> None:
-        """Create a pool. Its workers start when there is work.
-
-        Args:
-            job: Argument of ``worker``. It must be picklable, and so must work items and counts.
-            workers: Maximum number of workers.
-            worker: Called with ``job`` in each process; returns the worker. The processes import it from the installed
-                packages or from PYTHONPATH, not from the current folder.
-            gpus: Number of GPUs of this machine; each worker uses one. 0 if workers need none.
-        """
-        self.workers = workers
-        self._engine: LocalEngine[Work, Counts] = LocalEngine(worker, job, gpus)
-        self._scheduler = Scheduler(self._engine, workers)
-
-    def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
-        """Run all work items and yield the events of the :class:`Scheduler`."""
-        return self._scheduler.run(items)
-
-    def drain(self) -> Iterator[Progress[Counts, Work]]:
-        """Let the workers publish what they soon finish, as the :class:`Scheduler` does."""
-        return self._scheduler.drain()
-
-    def close(self) -> None:
-        """Kill the workers and wait until they have ended."""
-        self._scheduler.close()
-        self._engine.close()
 
 
 @dataclass
@@ -99,7 +65,10 @@ class _Child:
 
 
 class LocalEngine(Generic[Work, Counts]):
-    """An engine of child processes that communicate over pipes. No call blocks on a process that hangs."""
+    """An engine of child processes that communicate over pipes. No call blocks on a process that hangs.
+
+    The processes end when this process ends, even if it is killed.
+    """
 
     remedy = "Check that this machine has free memory and that its process limit is not reached"
 
@@ -107,8 +76,9 @@ class LocalEngine(Generic[Work, Counts]):
         """Create an engine without workers.
 
         Args:
-            worker: Called with ``job`` in each process; returns the worker.
-            job: Argument of ``worker``.
+            worker: Called with ``job`` in each process; returns the worker. The processes import it from the installed
+                packages or from PYTHONPATH, not from the current folder.
+            job: Argument of ``worker``. It must be picklable, and so must work items and counts.
             gpus: Number of GPUs of this machine; each worker uses one. 0 if workers need none.
 
         Raises:

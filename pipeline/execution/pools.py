@@ -1,9 +1,9 @@
-"""Worker pools of both engines: child processes of this machine, and Ray."""
+"""Worker pools: child processes of this machine, Ray, and one worker in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, Literal, Protocol, TypeVar
@@ -11,6 +11,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from pipeline.errors import UserError
 from pipeline.execution.base import Pool, Worker
 from pipeline.execution.processes import check_workers
+from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Progress, Work
 from pipeline.software import cpu_count
 
@@ -31,6 +32,9 @@ class Executor(StrEnum):
 
 ExecutorName = Literal["auto", "ray", "local"]
 """Names of executors that type checkers accept."""
+
+IN_PROCESS = "in-process"
+"""Executor of jobs whose only worker is in this process. Users cannot choose it."""
 
 CLUSTER_EXECUTORS = frozenset({Executor.AUTO, Executor.RAY})
 """Executors that can join a Ray cluster."""
@@ -83,7 +87,7 @@ class Crew(Generic[Job, Work, Counts]):
         job: Argument of ``worker``.
         worker: Called with ``job`` in each worker process; returns the worker.
         outputs: Number of outputs still to make; ``auto`` chooses the engine by it.
-        executor: auto, ray or local.
+        executor: auto, ray, local, or ``IN_PROCESS``.
         workers: Maximum number of workers; None for one per CPU.
         address: Address of a running Ray cluster to join, or None.
         labels: Labels of all metrics that Ray's exporter publishes.
@@ -108,7 +112,10 @@ def open_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
         UserError: The number of workers or the address is invalid, or no cluster answers at the address.
     """
     check_workers(crew.workers, crew.address)
-    with POOLS[choose_executor(crew.executor, crew.address, crew.outputs)](crew) as pool:
+    chosen = crew.executor
+    if chosen != IN_PROCESS:
+        chosen = choose_executor(chosen, crew.address, crew.outputs)
+    with POOLS[chosen](crew) as pool:
         yield pool
 
 
@@ -121,27 +128,25 @@ class OpenPool(Protocol):
 
 @contextmanager
 def _local_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
-    from pipeline.execution.local_pool import LocalPool
+    from pipeline.execution.local_pool import LocalEngine
 
-    pool = LocalPool(crew.job, crew.workers or cpu_count(), crew.worker, gpus=crew.gpus)
+    engine: LocalEngine[Work, Counts] = LocalEngine(crew.worker, crew.job, crew.gpus)
+    pool = Scheduler(engine, crew.workers or cpu_count())
     try:
         yield pool
     finally:
         pool.close()
+        engine.close()
 
 
 @contextmanager
 def _ray_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
     from pipeline.execution.ray_cluster import cluster
-    from pipeline.execution.ray_pool import RayPool
+    from pipeline.execution.ray_pool import RayEngine, RayPool
 
     needs = {"num_cpus": 1, "num_gpus": int(crew.gpus > 0)}
     with cluster(crew.workers, crew.address) as count:
-        yield RayPool(crew.job, count, crew.worker, labels=crew.labels, needs=needs)
-
-
-POOLS: Mapping[Executor, OpenPool] = {Executor.LOCAL: _local_pool, Executor.RAY: _ray_pool}
-"""Functions that open the pools, by executor. Engines are imported only when used."""
+        yield RayPool(RayEngine(crew.worker, crew.job, needs), count, crew.labels)
 
 
 class InProcessPool(Generic[Job, Work, Counts]):
@@ -149,13 +154,12 @@ class InProcessPool(Generic[Job, Work, Counts]):
 
     workers = 1
 
-    def __init__(self, job: Job, worker: Callable[[Job], Worker[Work, Counts]]) -> None:
-        self._job = job
-        self._make = worker
+    def __init__(self, crew: Crew[Job, Work, Counts]) -> None:
+        self._crew = crew
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
         """Run all work items in order."""
-        worker = self._make(self._job)
+        worker = self._crew.worker(self._crew.job)
         for index, work in enumerate(items):
             for content in worker.run(Attempt(work)):
                 if not isinstance(content, CurrentItem):
@@ -164,3 +168,11 @@ class InProcessPool(Generic[Job, Work, Counts]):
     def drain(self) -> Iterator[Progress[Counts, Work]]:
         """Yield nothing: the interruption has ended the work."""
         yield from ()
+
+
+def _in_process_pool(crew: Crew[Job, Work, Counts]) -> AbstractContextManager[Pool[Work, Counts]]:
+    return nullcontext(InProcessPool(crew))
+
+
+POOLS: Mapping[str, OpenPool] = {Executor.LOCAL: _local_pool, Executor.RAY: _ray_pool, IN_PROCESS: _in_process_pool}
+"""Functions that open the pools, by executor. Engines are imported only when used."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from time import monotonic
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pipeline.errors import UnreachableError, UserError
 from pipeline.execution.base import (
@@ -29,49 +29,20 @@ from pipeline.software import Installation, installation
 _GENERAL_ADVICE = " Some common causes include"
 """Start of the general advice in Ray's description of an actor's death; cut from messages."""
 
-Job = TypeVar("Job")
 
+class RayPool(Scheduler[Work, Counts]):
+    """A pool of workers on the Ray cluster that this process has joined, which publishes metrics with ``labels``."""
 
-class RayPool(Generic[Job, Work, Counts]):
-    """A pool of workers on the Ray cluster that this process has joined."""
-
-    def __init__(
-        self,
-        job: Job,
-        workers: int,
-        worker: Callable[[Job], Worker[Work, Counts]],
-        *,
-        labels: Mapping[str, str],
-        needs: Mapping[str, float] = MappingProxyType({"num_cpus": 1}),
-    ) -> None:
-        """Create a pool. Its workers start when there is work.
-
-        Args:
-            job: Argument of ``worker``.
-            workers: Maximum number of workers.
-            worker: Called with ``job`` in each actor; returns the worker.
-            labels: Labels of all metrics.
-            needs: Resources that Ray reserves for each worker.
-        """
-        self.workers = workers
+    def __init__(self, engine: RayEngine[Work, Counts], workers: int, labels: Mapping[str, str]) -> None:
+        super().__init__(engine, workers)
         self._metrics = _Metrics(labels)
-        engine: RayEngine[Work, Counts] = RayEngine(worker, job, needs)
-        self._scheduler = Scheduler(engine, workers)
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
         """Run all work items, yield the events of the :class:`Scheduler`, and update the metrics."""
-        for event in self._scheduler.run(items):
+        for event in super().run(items):
             if isinstance(event, Progress) and event.finished:
                 self._metrics.count(event.counts.readings())
             yield event
-
-    def drain(self) -> Iterator[Progress[Counts, Work]]:
-        """Let the workers publish what they soon finish, as the :class:`Scheduler` does."""
-        return self._scheduler.drain()
-
-    def close(self) -> None:
-        """Kill the workers."""
-        self._scheduler.close()
 
 
 class RayEngine(Generic[Work, Counts]):
@@ -79,7 +50,13 @@ class RayEngine(Generic[Work, Counts]):
 
     remedy = "Install the same robustshards on all machines of the cluster"
 
-    def __init__(self, worker: Callable[[Any], Worker[Work, Counts]], job: object, needs: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        worker: Callable[[Any], Worker[Work, Counts]],
+        job: object,
+        needs: Mapping[str, float] = MappingProxyType({"num_cpus": 1}),
+    ) -> None:
+        """Create an engine without actors, for each of which Ray reserves the resources that it needs."""
         self._ray = import_ray()
         # Pickled here, so that an actor can check that it runs the same code before it unpickles the job.
         self._work = self._ray.put(self._ray.cloudpickle.dumps((worker, job)))

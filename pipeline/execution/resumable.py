@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -17,7 +16,6 @@ import pyarrow.parquet as pq
 
 import manifests
 from pipeline.errors import UserError
-from pipeline.execution.base import Pool
 from pipeline.execution.pools import Crew, open_pool
 from pipeline.execution.work import Counts, Event, Lost, Progress, Tally, Work
 from pipeline.storage import Store, read_ahead, read_groups_ahead
@@ -213,10 +211,6 @@ class ResumableJob(ABC, Generic[Work, Counts]):
     def crew(self) -> Crew[Any, Work, Counts]:
         """Return the workers to start."""
 
-    def open_pool(self) -> AbstractContextManager[Pool[Work, Counts]]:
-        """Open the pool of workers."""
-        return open_pool(self.crew())
-
     @abstractmethod
     def rounds(self, workers: int) -> Iterator[Iterator[Work]]:
         """Yield rounds of missing work items; a round is finished before the next is requested."""
@@ -344,7 +338,7 @@ def run_resumable(job: ResumableJob[Work, Counts], blank: Callable[[], Counts]) 
     with job.store.exclusive():
         job.claim()
         if job.find_missing():
-            with job.open_pool() as pool:
+            with open_pool(job.crew()) as pool:
                 job.store.remove(job.folder.merged)  # not earlier: if no worker can start, the file is kept
                 try:
                     for items in job.rounds(pool.workers):

@@ -86,7 +86,7 @@ class _Run(Generic[Work, Counts]):
 
 
 class Scheduler(Generic[Work, Counts]):
-    """A scheduler for up to ``workers`` workers of an engine. Workers are kept between runs.
+    """A pool of up to ``workers`` workers of an engine. Workers are kept between runs.
 
     Each worker has one attempt at a time, and at most one work item per worker is read ahead, so memory use does not
     depend on the number of work items. Only workers that have started receive work: if a machine is lost and not
@@ -96,7 +96,7 @@ class Scheduler(Generic[Work, Counts]):
 
     def __init__(self, engine: Engine[Work, Counts], workers: int) -> None:
         self._engine = engine
-        self._size = workers
+        self.workers = workers
         self._numbers = count()
         self._waiting: deque[ItemRecord[Work]] = deque()
         self._starting: set[int] = set()
@@ -171,7 +171,7 @@ class Scheduler(Generic[Work, Counts]):
 
     def _assign(self, items: Iterator[Work]) -> bool:
         """Give work to idle workers and start workers for waiting work; return False when all work is done."""
-        while len(self._waiting) < self._size - len(self._running) and (work := next(items, None)) is not None:
+        while len(self._waiting) < self.workers - len(self._running) and (work := next(items, None)) is not None:
             self._waiting.append(ItemRecord(next(self._numbers), work))
         if self._idle and not self._waiting:
             self._waiting.extend(islice(self._stragglers(), len(self._idle)))
@@ -181,7 +181,7 @@ class Scheduler(Generic[Work, Counts]):
             record.workers.add(worker)
             self._running[worker] = _Run(record, now, now)
             self._engine.give(worker, record.attempt())
-        while len(self._starting) < min(len(self._waiting), self._size - len(self._running)):
+        while len(self._starting) < min(len(self._waiting), self.workers - len(self._running)):
             self._starting.add(self._engine.start())
         return bool(self._running or self._waiting)
 

@@ -8,14 +8,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from pipeline.errors import UnreachableError, UserError
 from pipeline.execution import local_pool, scheduler
-from pipeline.execution.local_pool import GPUS_VARIABLE, LocalEngine, LocalPool, gpu_of
+from pipeline.execution.local_pool import GPUS_VARIABLE, LocalEngine, gpu_of
+from pipeline.execution.pools import Crew, open_pool
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from pipeline.execution.work import Attempt, Event, Failed, Lost, Progress
@@ -45,12 +49,15 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
+def local_pool_of(
+    job: Any, worker: Callable[[Any], Any], workers: int = WORKERS, gpus: int = 0
+) -> AbstractContextManager[Any]:
+    return open_pool(Crew(job=job, worker=worker, outputs=1, executor="local", workers=workers, gpus=gpus))
+
+
 def run(folder: Path, *faults: Fault) -> PoolReport:
-    pool = LocalPool(FaultPlan(faults, folder), WORKERS, FaultyWorker)
-    try:
+    with local_pool_of(FaultPlan(faults, folder), FaultyWorker) as pool:
         return run_all(pool)
-    finally:
-        pool.close()
 
 
 def children() -> list[psutil.Process]:
@@ -103,9 +110,8 @@ def test_a_straggler_is_duplicated_and_killed(tmp_path: Path, monkeypatch: pytes
 
 
 def facts(gpus: int = 0) -> WorkerFacts:
-    pool = LocalPool("", 1, ReportingWorker, gpus=gpus)
-    events: list[Event[WorkerFacts, bytes]] = list(pool.run(iter([bytes(10**6)])))
-    pool.close()
+    with local_pool_of("", ReportingWorker, 1, gpus) as pool:
+        events: list[Event[WorkerFacts, bytes]] = list(pool.run(iter([bytes(10**6)])))
     assert isinstance(events[-1], Progress), events
     return events[-1].counts
 
@@ -140,16 +146,16 @@ def test_each_worker_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_worker_that_cannot_be_created_names_the_remedy() -> None:
-    pool = LocalPool(True, 2, BrokenWorker)
-    with pytest.raises(UserError, match="the frost textures are missing"):
+    with (
+        local_pool_of(True, BrokenWorker) as pool,
+        pytest.raises(UserError, match="the frost textures are missing"),
+    ):
         list(pool.run(iter("abcdef")))
-    pool.close()
 
 
 def test_a_worker_that_dies_at_start_reports_its_stderr() -> None:
-    pool = LocalPool(False, 1, BrokenWorker)
-    events = [event for event in pool.run(iter("a")) if not isinstance(event, Progress)]
-    pool.close()
+    with local_pool_of(False, BrokenWorker, 1) as pool:
+        events = [event for event in pool.run(iter("a")) if not isinstance(event, Progress)]
     reason = "cannot start a worker: the worker process died: SIGABRT: it crashes now"
     assert [type(event) for event in events] == [*[Failed] * (MAX_ATTEMPTS - 1), Lost]
     assert {event.reason for event in events} == {reason}
@@ -160,10 +166,11 @@ def test_workers_with_different_code_are_refused(monkeypatch: pytest.MonkeyPatch
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "__init__.py").touch()
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
-    pool = LocalPool(FaultPlan((), tmp_path), 1, FaultyWorker)
-    with pytest.raises(UserError, match=rf"different code .*manifests from {tmp_path}.* PYTHONPATH"):
+    with (
+        local_pool_of(FaultPlan((), tmp_path), FaultyWorker, 1) as pool,
+        pytest.raises(UserError, match=rf"different code .*manifests from {tmp_path}.* PYTHONPATH"),
+    ):
         run_all(pool)
-    pool.close()
 
 
 def test_a_suspended_worker_blocks_no_call(tmp_path: Path) -> None:
@@ -185,13 +192,13 @@ def test_a_suspended_worker_blocks_no_call(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from pipeline.execution.local_pool import LocalPool
+from pipeline.execution.pools import Crew, open_pool
 from tests.factories.faulty_workers import Fault, FaultyWorker, FaultPlan, run_all
 
 print("once", flush=True)
-pool = LocalPool(FaultPlan(({fault}), Path({folder!r})), 2, FaultyWorker)
-print(sorted(run_all(pool).done.samples))
-pool.close()
+crew = Crew(job=FaultPlan(({fault}), Path({folder!r})), worker=FaultyWorker, outputs=1, executor="local", workers=2)
+with open_pool(crew) as pool:
+    print(sorted(run_all(pool).done.samples))
 """
 
 

@@ -16,7 +16,7 @@ import pytest
 from pipeline.errors import UnfinishedError, UnreachableError
 from pipeline.execution import ray_cluster, scheduler
 from pipeline.execution.ray_cluster import can_store_token, cluster
-from pipeline.execution.ray_pool import RayPool
+from pipeline.execution.ray_pool import RayEngine, RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from tests.factories.faulty_workers import ALL, ITEMS, UNREACHABLE, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
 from tests.factories.processes import is_ray_worker
@@ -42,7 +42,7 @@ def driver(ray_address: str) -> Iterator[ProcessPoolExecutor]:
 
 def run(folder: Path, faults: tuple[Fault, ...]) -> PoolReport:
     scheduler.STRAGGLER_MIN_S = 0.5
-    pool = RayPool(FaultPlan(faults, folder), WORKERS, FaultyWorker, labels={})
+    pool = RayPool(RayEngine(FaultyWorker, FaultPlan(faults, folder)), WORKERS, {})
     report = run_all(pool)
     pool.close()
     return report

@@ -23,7 +23,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Thread
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -58,13 +57,9 @@ sys.exit(int(server.recv(16)))
 @contextmanager
 def in_this_process() -> Iterator[None]:
     """Run workers in this process."""
-    from pipeline.execution.pools import Crew, InProcessPool  # after NUMBA_CACHE_DIR is set
+    from pipeline.execution.pools import IN_PROCESS, POOLS  # after NUMBA_CACHE_DIR is set
 
-    @contextmanager
-    def pool(crew: Crew[Any, Any, Any]) -> Iterator[Any]:
-        yield InProcessPool(crew.job, crew.worker)
-
-    with patch("pipeline.execution.resumable.open_pool", pool):
+    with patch("pipeline.execution.resumable.open_pool", POOLS[IN_PROCESS]):
         yield
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import groupby, islice
 from typing import Any
@@ -40,8 +39,7 @@ from pipeline.evaluate.results.folder import (
     read_table,
 )
 from pipeline.evaluate.results.predictions import SCHEMA, STREAM_SCHEMA, has_all_columns
-from pipeline.execution.base import Pool
-from pipeline.execution.pools import Crew, Executor, InProcessPool, parse_executor
+from pipeline.execution.pools import IN_PROCESS, Crew, Executor, parse_executor
 from pipeline.execution.resumable import ImageJob, ImageWatcher, count_frames, run_resumable
 from pipeline.execution.work import Tally
 from pipeline.loaders.ccc_samples import CCCSamples, open_ccc
@@ -186,9 +184,11 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
         return chunk_digest(self._table, part)
 
     def crew(self) -> Crew[EvaluationJob, Sequence[Chunk], PredictionCounts]:
-        """Return the workers, with one GPU each, if available."""
+        """Return the workers, with one GPU each, if available; this process if one worker is enough."""
         request, table, data_set = self._request, self._table, self._images.data_set
         workers = _workers(request, table)
+        # A model that adapts was called with other images: load it again.
+        loaded = self._loaded or (None if self._model.adapts else self._model)
         return Crew(
             job=EvaluationJob(
                 table,
@@ -199,22 +199,14 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
                 request.trust_model,
                 self._order,
             ),
-            worker=Predictor,
+            worker=partial(Predictor, loaded=loaded) if self._in_process else Predictor,
             outputs=count_frames(self.missing),
-            executor=request.executor,
+            executor=IN_PROCESS if self._in_process else request.executor,
             workers=workers,
             address=request.address,
             labels={"model": table.model.name, "data_set": table.data_set.name},
             gpus=torch.cuda.device_count() if table.run.device == "cuda" else 0,  # all workers share a named GPU
         )
-
-    def open_pool(self) -> AbstractContextManager[Pool[Sequence[Chunk], PredictionCounts]]:
-        """Return a pool: this process if one worker is enough, otherwise workers."""
-        if not self._in_process:
-            return super().open_pool()
-        # A model that adapts was called with other images: load it again.
-        loaded = self._loaded or (None if self._model.adapts else self._model)
-        return nullcontext(InProcessPool(self.crew().job, partial(Predictor, loaded=loaded)))
 
     def rounds(self, workers: int) -> Iterator[Iterator[Sequence[Chunk]]]:
         """Yield the missing chunks: as one work item for this process, otherwise a few chunks per loader process."""
