@@ -8,18 +8,16 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-from collections import Counter
 from pathlib import Path
 from statistics import mean
 from threading import Event, Thread
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
-from bench.report import markdown_line
+from bench.report import table
 from pipeline.attack import attack_recipe
 from pipeline.attack.attack import run_attack
 from pipeline.attack.libraries import device_name
@@ -27,6 +25,7 @@ from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import predicted
 from pipeline.builder.counts import BuildCounts
 from pipeline.datasets.index.manifest import index
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.execution.work import Tally
 
 FOLDER = Path("build/bench/attacks")
@@ -59,10 +58,9 @@ def main() -> None:
     with _Utilisation(device.startswith("cuda")) as utilisation:
         run_attack(request, watcher)
     busy = utilisation.share(watcher.first, watcher.last)
-    print(markdown_line(("device", "batch", "images/s", "GPU busy")))
-    print("|---|---:|---:|---:|")
     figures = (f"{watcher.rate():,.1f}", "-" if busy is None else f"{busy:.0%}")
-    print(markdown_line((device_name(device), str(options.batch_size), *figures)))
+    head, row = ("device", "batch", "images/s", "GPU busy"), (device_name(device), str(options.batch_size), *figures)
+    print(table(head, [row]))
 
 
 class Bottleneck(torch.nn.Module):
@@ -118,17 +116,11 @@ def _write_images(count: int, device: str) -> Path:
     return FOLDER / "clean"
 
 
-class _Watcher:
+class _Watcher(SilentWatcher):
     """An observer that measures from the first finished batch to the last."""
 
     first = last = 0.0
     _before = _images = 0
-
-    def preparing(self, what: str) -> None: ...
-
-    def started(self, plan: Any, todo: Counter[str], shards: int) -> None: ...
-
-    def on_event(self, event: Any) -> None: ...
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
         """Note the time of each report."""

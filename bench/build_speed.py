@@ -5,17 +5,17 @@ from __future__ import annotations
 import io
 import shutil
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from PIL import Image as PillowImage
 
 from bench.images import repeated
 from bench.peers import Corrupt
+from bench.report import section, table
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.merge import merge_parts
 from pipeline.builder.plan import make_blocks, make_plan
@@ -33,8 +33,7 @@ SHARD = 1000
 """Default number of images in a shard. The fixed cost of a shard is distributed over this number."""
 
 
-@dataclass(frozen=True)
-class BuildSpeed:
+class BuildSpeed(NamedTuple):
     """Milliseconds per output of a build, of its stages, and of JPEG encoding.
 
     ``images``: number of photographs, all in one shard per condition. ``ratio``: time of the build divided by that of
@@ -42,7 +41,6 @@ class BuildSpeed:
     """
 
     images: int
-    outputs: int
     build: float
     stages: Mapping[str, float]
     encoding: float
@@ -53,6 +51,24 @@ def measure(photographs: Path, scratch: Path) -> list[BuildSpeed]:
     """Measure builds of the photographs, and of full shards of 1,000 images, which repeat the photographs."""
     whole = repeated(photographs, scratch / "whole-shard", SHARD)
     return [_measured(source, photographs, scratch) for source in (photographs, whole)]
+
+
+def build_section(builds: Sequence[BuildSpeed], plain: float) -> str:
+    """Return the section of builds of different sizes, their stages, and the procedures they are compared with."""
+    rows = [
+        ("whole build", [build.build for build in builds]),
+        *((f"&nbsp; {stage}", [build.stages[stage] for build in builds]) for stage in builds[0].stages),
+        ("JPEG encoding of the same outputs", [build.encoding for build in builds]),
+        ("plain procedure with the fastest package per corruption", [plain for _ in builds]),
+    ]
+    sizes = (f"{build.images:,} images, shards of {build.images:,}" for build in builds)
+    cells = [
+        *((name, *(f"{spent:.3f}" for spent in times)) for name, times in rows),
+        ("build / JPEG encoding", *(f"**{build.ratio:.2f}**" for build in builds)),
+        ("plain procedure / build", *(f"**{plain / build.build:.1f}**" for build in builds)),
+    ]
+    note = "The plain procedure opens, resizes, corrupts and saves each output by itself."
+    return section("### The build", table(("ms per output, one process, one thread", *sizes), cells), note)
 
 
 def _measured(source: Path, photographs: Path, scratch: Path) -> BuildSpeed:
@@ -68,7 +84,7 @@ def _measured(source: Path, photographs: Path, scratch: Path) -> BuildSpeed:
     middle = statistics.median
     per_output = {stage: spent / ROUNDS / plan.samples * 1e3 for stage, spent in stages.seconds.items()}
     ratios = [2 * build / sum(encodings[index : index + 2]) for index, build in enumerate(builds)]
-    return BuildSpeed(plan.images, plan.samples, middle(builds), per_output, middle(encodings), middle(ratios))
+    return BuildSpeed(plan.images, middle(builds), per_output, middle(encodings), middle(ratios))
 
 
 def measure_plain(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> float:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import corruptions
 from bench.published_c_bar import ARITHMETIC
-from bench.report import markdown_line
-from bench.timing import medians
+from bench.report import section, table
+from bench.timing import Call, medians, with_seeds
 from corruptions import c_bar
 from corruptions.catalogue import SEVERITIES
-from corruptions.literals import Severity
 
 Image = NDArray[np.uint8]
 OURS, PUBLISHED = "robustshards", "NumPy and SciPy"
@@ -28,8 +26,7 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class BarTime:
+class Times(NamedTuple):
     """Median milliseconds of one corruption, averaged over the severities."""
 
     name: str
@@ -37,43 +34,29 @@ class BarTime:
     published: float
 
 
-def measure(image: Image, profile: str, seconds: float) -> list[BarTime]:
-    """Return the times of the ten corruptions of a profile. Each call has three turns of ``seconds`` per severity."""
-    return [_measured(image, name, profile, seconds) for name in c_bar.PUBLISHED[profile]]
+def times_of(
+    name: str, calls: Callable[[Any], tuple[Call, Call]], seconds: float, severities: Iterable[Any] = SEVERITIES
+) -> Times:
+    """Return the times of a corruption. ``calls`` returns our call and the published one at a severity."""
+    found = [medians(dict(enumerate(calls(each))), seconds) for each in severities]
+    return Times(name, *(float(np.mean([each[which] for each in found])) for which in found[0]))
 
 
-def _measured(image: Image, name: str, profile: str, seconds: float) -> BarTime:
-    times = []
-    for severity in SEVERITIES:
+def measure(image: Image, title: str, profile: Any, seconds: float) -> str:
+    """Return the section of the ten corruptions of a profile. Each call has three turns of ``seconds`` per severity."""
+
+    def calls(name: Any, severity: Any) -> tuple[Call, Call]:
         level, rng = c_bar.CORRUPTIONS[name].parameters(profile, severity), np.random.RandomState(severity)
-        calls = {
-            OURS: partial(_ours, image, name, severity, profile, iter(range(1 << 62))),
-            PUBLISHED: partial(ARITHMETIC[name], image, level, rng),
-        }
-        times.append(medians(calls, seconds))
-    return BarTime(name, *(float(np.mean([each[who] for each in times])) for who in (OURS, PUBLISHED)))
+        ours = with_seeds(corruptions.corrupt, image, name, severity, profile=profile)
+        return ours, partial(ARITHMETIC[name], image, level, rng)
+
+    return times_section(
+        title, [times_of(name, partial(calls, name), seconds) for name in c_bar.PUBLISHED[profile]], NOTE
+    )
 
 
-def _ours(image: Image, name: Any, severity: Severity, profile: Any, seeds: Iterator[int]) -> Image:
-    """Corrupt an image with a new seed at each call, as in a build."""
-    return corruptions.corrupt(image, name, severity, profile=profile, seed=next(seeds))
-
-
-def table(title: str, rows: Sequence[BarTime], note: str = NOTE) -> str:
-    """Return the table of one data set, with means over its corruptions."""
-    ours, published = (sum(each) / len(rows) for each in zip(*((row.ours, row.published) for row in rows), strict=True))
-    lines = [
-        f"### {title}",
-        "",
-        markdown_line(("corruption", OURS, PUBLISHED, f"{PUBLISHED} / {OURS}")),
-        "|---|---:|---:|---:|",
-        *(markdown_line(_cells(row.name, row.ours, row.published)) for row in rows),
-        markdown_line(_cells("**mean**", ours, published)),
-        "",
-        note,
-    ]
-    return "\n".join(lines)
-
-
-def _cells(name: str, ours: float, published: float) -> tuple[str, ...]:
-    return name, f"{ours:.3f}", f"{published:.2f}", f"{published / ours:.0f}"
+def times_section(title: str, rows: Sequence[Times], note: str) -> str:
+    """Return the section of one data set, with means over its corruptions."""
+    mean = Times("**mean**", *(sum(each) / len(rows) for each in zip(*(row[1:] for row in rows), strict=True)))
+    cells = ((name, f"{ours:.3f}", f"{other:.2f}", f"{other / ours:.0f}") for name, ours, other in (*rows, mean))
+    return section(f"### {title}", table(("corruption", OURS, PUBLISHED, f"{PUBLISHED} / {OURS}"), cells), note)

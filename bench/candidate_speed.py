@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import sqrt
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -15,9 +14,8 @@ from numpy.typing import NDArray
 
 import corruptions
 from bench.peers import ALBUMENTATIONS
-from bench.report import markdown_line
-from bench.timing import medians
-from corruptions.literals import Name
+from bench.report import section, table
+from bench.timing import Call, medians, with_seeds
 
 Image = NDArray[np.uint8]
 OURS, PEER = "robustshards", ALBUMENTATIONS[0]
@@ -69,8 +67,7 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class CandidateTime:
+class CandidateTime(NamedTuple):
     """Median milliseconds of one candidate. ``peer`` is None if no transform of albumentations means the same."""
 
     name: str
@@ -78,46 +75,32 @@ class CandidateTime:
     peer: float | None
 
 
-def measure(image: Image, albumentations: ModuleType, seconds: float) -> list[CandidateTime]:
-    """Return the times of the 40 candidates. Each call has three turns of ``seconds``."""
+def measure(image: Image, albumentations: ModuleType, seconds: float) -> str:
+    """Return the section of the 40 candidates, with means over all of them and over the benchmark.
+
+    Each call has three turns of ``seconds``.
+    """
     cv2.setNumThreads(1)
-    return [_measured(image, name, albumentations, seconds) for name in corruptions.names("candidates")]
-
-
-def _measured(image: Image, name: Name, albumentations: ModuleType, seconds: float) -> CandidateTime:
-    calls: dict[str, Callable[[], object]] = {OURS: partial(_ours, image, name, iter(range(1 << 62)))}
-    if name in SAME:
-        calls[PEER] = partial(_transformed, SAME[name](albumentations), image)
-    times = medians(calls, seconds)
-    return CandidateTime(name, times[OURS], times.get(PEER))
-
-
-def _ours(image: Image, name: Name, seeds: Iterator[int]) -> Image:
-    """Corrupt an image with a new seed at each call, as in a build."""
-    return corruptions.corrupt(image, name, seed=next(seeds))
-
-
-def _transformed(transform: Callable[..., Mapping[str, Any]], image: Image) -> object:
-    return transform(image=image)["image"]
-
-
-def table(rows: Sequence[CandidateTime]) -> str:
-    """Return the table of all candidates, with means over all of them and over the benchmark."""
-    lines = [
-        "### Candidates of ImageNet-Syn2Nat, 224 x 224",
-        "",
-        markdown_line(("candidate", OURS, PEER, f"{PEER.partition('=')[0]} / {OURS}")),
-        "|---|---:|---:|---:|",
-        *(markdown_line(_cells(row)) for row in rows),
-        markdown_line((f"**mean of {len(rows)}**", f"{_mean(rows, corruptions.names('candidates')):.3f}", "-", "-")),
-        markdown_line(("**mean of the benchmark's 18**", f"{_mean(rows, corruptions.names('syn2nat')):.3f}", "-", "-")),
-    ]
+    rows = []
+    for name in corruptions.names("candidates"):
+        calls: dict[str, Call] = {OURS: with_seeds(corruptions.corrupt, image, name)}
+        if name in SAME:
+            calls[PEER] = partial(SAME[name](albumentations), image=image)
+        times = medians(calls, seconds)
+        rows.append(CandidateTime(name, times[OURS], times.get(PEER)))
     both = [row for row in rows if row.peer is not None]
     ours, theirs = sum(row.ours for row in both), sum(row.peer or 0 for row in both)
-    cells = (f"{ours / len(both):.3f}", f"{theirs / len(both):.3f}", f"**{theirs / ours:.1f}**")
-    lines.append(markdown_line((f"**mean of the {len(both)} that both have**", *cells)))
-    lines += ["", NOTE]
-    return "\n".join(lines)
+    cells = [
+        *map(_cells, rows),
+        (f"**mean of {len(rows)}**", f"{_mean(rows, corruptions.names('candidates')):.3f}", "-", "-"),
+        ("**mean of the benchmark's 18**", f"{_mean(rows, corruptions.names('syn2nat')):.3f}", "-", "-"),
+        (
+            f"**mean of the {len(both)} that both have**",
+            *(f"{ours / len(both):.3f}", f"{theirs / len(both):.3f}", f"**{theirs / ours:.1f}**"),
+        ),
+    ]
+    head = ("candidate", OURS, PEER, f"{PEER.partition('=')[0]} / {OURS}")
+    return section("### Candidates of ImageNet-Syn2Nat, 224 x 224", table(head, cells), NOTE)
 
 
 def _cells(row: CandidateTime) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from bench.images import photographs
+from bench.report import table
 from pipeline.images.decoders import DECODERS
 from pipeline.sources.kinds import open_source
 from pipeline.transforms.imagenet_s import differences
@@ -46,10 +47,10 @@ def main() -> None:
     measured_on = f"{len(images)} photographs ({libraries})"
     pairs = [{"name": str(row.pair), "mean": round(row.mean, 4), "largest": row.largest} for row in rows]
     DATA.write_text(json.dumps({"measured_on": measured_on, "pairs": pairs}, indent=1) + "\n")
-    table = ["| decoder | resize operator | mean difference | largest |", "|---|---|---:|---:|"]
-    table += [f"| {row.pair.decoder} | {row.pair.resize} | {row.mean:.2f} | {row.largest} |" for row in rows]
-    PAGE.write_text("\n".join([HEAD, *table, f"\nMeasured on {measured_on}.", RULES]))
-    print("\n".join(table))
+    cells = ((row.pair.decoder, row.pair.resize, f"{row.mean:.2f}", str(row.largest)) for row in rows)
+    text = table(("decoder", "resize operator", "mean difference", "largest"), cells, left=2)
+    PAGE.write_text("\n".join([HEAD, text, f"\nMeasured on {measured_on}.", RULES]))
+    print(text)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pipeline.builder.build import run_build
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import Plan, WorkItem, make_blocks, make_plan
 from pipeline.builder.preflight import BuildRequest
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.execution.work import Event, Progress, Tally
 from pipeline.recipes import library
 from pipeline.render.warm_up import try_transforms
@@ -43,7 +44,7 @@ class Drive:
     shards: int
 
 
-class Stages:
+class Stages(SilentWatcher):
     """An observer that records when each stage of a build begins."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -15,10 +15,9 @@ from PIL import ImageDraw
 from scipy.spatial import cKDTree
 
 import corruptions
-from bench.c_bar_speed import OURS, PUBLISHED, BarTime
-from bench.timing import medians
+from bench.c_bar_speed import times_of, times_section
+from bench.timing import Call, with_seeds
 from corruptions import laion_c
-from corruptions.catalogue import SEVERITIES
 from corruptions.laion_c.bands import Lines, glitch_of
 from corruptions.laion_c.tiles import Tiled
 
@@ -133,27 +132,17 @@ ARITHMETIC: Mapping[str, Callable[[Image, Any, RandomState], object]] = {
 }
 
 
-def measure(image: Image, seconds: float) -> list[BarTime]:
-    """Return the times of the six distortions. Each call has three turns of ``seconds`` per severity."""
-    return [_measured(image, name, seconds) for name in laion_c.NAMES]
+def measure(image: Image, seconds: float) -> str:
+    """Return the section of the six distortions. Each call has three turns of ``seconds`` per severity."""
 
-
-def _measured(image: Image, name: str, seconds: float) -> BarTime:
-    times = []
-    for severity in SEVERITIES:
+    def calls(name: Any, severity: Any) -> tuple[Call, Call]:
         parameters = laion_c.CORRUPTIONS[name].parameters("imagenet", severity)
         side = parameters.side if isinstance(parameters, Tiled) else 0
         fitting = image[: len(image) // side * side, : image.shape[1] // side * side] if name == "mosaic" else image
         fitting = np.ascontiguousarray(fitting)
         bank = _bank(side, fitting.tobytes(), *fitting.shape[:2]) if side else None
-        calls: Mapping[str, Callable[[], object]] = {
-            OURS: partial(_ours, fitting, name, severity, bank, iter(range(1 << 62))),
-            PUBLISHED: partial(ARITHMETIC[name], fitting, parameters, RandomState(severity)),
-        }
-        times.append(medians(calls, seconds))
-    return BarTime(name, *(float(np.mean([each[who] for each in times])) for who in (OURS, PUBLISHED)))
+        ours = with_seeds(corruptions.corrupt, fitting, name, severity, bank=bank)
+        return ours, partial(ARITHMETIC[name], fitting, parameters, RandomState(severity))
 
-
-def _ours(image: Image, name: Any, severity: Any, bank: Image | None, seeds: Iterator[int]) -> Image:
-    """Distort an image with a new seed at each call, as in a build."""
-    return corruptions.corrupt(image, name, severity, seed=next(seeds), bank=bank)
+    rows = [times_of(name, partial(calls, name), seconds) for name in laion_c.NAMES]
+    return times_section("LAION-C, 224 x 224", rows, NOTE)

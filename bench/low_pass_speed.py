@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.timing import medians
+from bench.report import section, table
+from bench.timing import Call, medians
 from corruptions import low_pass
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import prepare
@@ -24,31 +22,23 @@ NOTE = (
 )
 
 
-class FilterTime(NamedTuple):
-    """Median milliseconds at one side, of robustshards and of NumPy."""
-
-    side: int
-    transform: float
-    level: float
-    numpy_transform: float
-    numpy_level: float
+def measure(image: Image, seconds: float) -> str:
+    """Return the section of the sides of all profiles. Each call has three turns of ``seconds``."""
+    head = ("side", "transform", "each level", "NumPy: transform", "each level")
+    rows = (_measured(prepare(image, [("square", side)]), seconds) for side in PROFILE_SIDES.values())
+    return section("### Low-pass filtered images", table(head, rows, left=0), NOTE)
 
 
-def measure(image: Image, seconds: float) -> list[FilterTime]:
-    """Return the times at the sides of all profiles. Each call has three turns of ``seconds``."""
-    return [_measured(prepare(image, [("square", side)]), seconds) for side in PROFILE_SIDES.values()]
-
-
-def _measured(image: Image, seconds: float) -> FilterTime:
+def _measured(image: Image, seconds: float) -> tuple[str, ...]:
     side = len(image)
     bandwidth, spectra, coefficients = side // SHARE, low_pass.spectra(image), _transform(image)
-    calls: Mapping[str, Callable[[], object]] = {
-        "transform": lambda: low_pass.spectra(image),
-        "level": lambda: low_pass.limited(spectra, bandwidth),
-        "numpy_transform": lambda: _transform(image),
-        "numpy_level": lambda: _filtered(coefficients, bandwidth, side),
-    }
-    return FilterTime(side, **medians(calls, seconds))
+    calls: tuple[Call, ...] = (
+        lambda: low_pass.spectra(image),
+        lambda: low_pass.limited(spectra, bandwidth),
+        lambda: _transform(image),
+        lambda: _filtered(coefficients, bandwidth, side),
+    )
+    return str(side), *(f"{time:.3f}" for time in medians(dict(enumerate(calls)), seconds).values())
 
 
 def _transform(image: Image) -> NDArray[np.complex128]:
@@ -60,17 +50,3 @@ def _filtered(coefficients: NDArray[np.complex128], bandwidth: int, side: int) -
     kept = (down[:, None] ** 2 + across**2 <= bandwidth**2)[:, :, None]
     values = np.fft.irfft2(coefficients * kept, (side, side), axes=(0, 1))
     return np.clip(np.floor(values + (0.5 + 2**-20)), 0, 255).astype(np.uint8)
-
-
-def table(rows: list[FilterTime]) -> str:
-    """Return the measurements as a table."""
-    lines = [
-        "### Low-pass filtered images",
-        "",
-        "| side | transform | each level | NumPy: transform | each level |",
-        "|---:|---:|---:|---:|---:|",
-        *(f"| {row.side} | " + " | ".join(f"{time:.3f}" for time in row[1:]) + " |" for row in rows),
-        "",
-        NOTE,
-    ]
-    return "\n".join(lines)

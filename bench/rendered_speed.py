@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -17,7 +16,7 @@ from bench.build_speed import opened
 from bench.images import repeated
 from bench.loader_speed import BATCH, ROUNDS, rate
 from bench.peers import Corrupt
-from bench.report import markdown_line
+from bench.report import section, table
 from bench.scaling import Stopwatch
 from pipeline.builder.build import run_build
 from pipeline.builder.preflight import BuildRequest
@@ -32,20 +31,16 @@ from pipeline.recipes import library
 IMAGES, PLAIN_IMAGES = 288, 4
 """Number of photographs of all conditions, and of the plain way, which is slow."""
 
-
-@dataclass(frozen=True)
-class RenderedSpeed:
-    """Images per second on one core, by way of loading; and the memory of a process that reads rendered pixels."""
-
-    images: int
-    rates: Mapping[str, float]
-    megabytes: float
+NAMES = {
+    "stored": "stored shards",
+    "rendered": "rendered, encoded and decoded",
+    "pixels": "rendered with `--pixels`",
+    "plain": "image folder, fastest package of each corruption in the loader",
+}
 
 
-def measure(
-    photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]
-) -> RenderedSpeed:
-    """Measure all ways in turns, on ImageNet-C. Return medians of the rounds.
+def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> str:
+    """Return the section of all ways, measured in turns on ImageNet-C: medians of the rounds.
 
     Args:
         photographs: Folder of photographs.
@@ -71,35 +66,18 @@ def measure(
         for name, run in ways.items():
             rates[name].append(rate(images, run))
     memory = psutil.Process().memory_full_info().uss / 1e6
-    medians = {name: statistics.median(values) for name, values in rates.items()}
-    return RenderedSpeed(images, {**medians, "plain": _plain(source, recipe.transforms.only, peers, fastest)}, memory)
-
-
-def table(speed: RenderedSpeed) -> str:
-    """Return the table of the ways of loading, and their ratios."""
-    rates = speed.rates
-    names = {
-        "stored": "stored shards",
-        "rendered": "rendered, encoded and decoded",
-        "pixels": "rendered with `--pixels`",
-        "plain": "image folder, fastest package of each corruption in the loader",
-    }
-    lines = [markdown_line(("uint8 batches, one process, one thread", "images per second")), "|---|---:|"]
-    lines += [markdown_line((names[name], f"{value:,.0f}")) for name, value in rates.items()]
-    ratios = (
-        f"Rendered / stored: **{rates['rendered'] / rates['stored']:.2f}**, with `--pixels` "
-        f"**{rates['pixels'] / rates['stored']:.2f}**. With `--pixels` / plain: "
-        f"**{rates['pixels'] / rates['plain']:.0f}**, encoded / plain: **{rates['rendered'] / rates['plain']:.0f}**."
+    found = {name: statistics.median(values) for name, values in rates.items()}
+    found["plain"] = _plain(source, recipe.transforms.only, peers, fastest)
+    rows = ((NAMES[name], f"{value:,.0f}") for name, value in found.items())
+    stored, encoded, pixels, plain = found.values()
+    note = (
+        f"{images:,} images of ImageNet-C at 224 x 224, prepared photographs cached. Rendered / stored: "
+        f"**{encoded / stored:.2f}**, with `--pixels` **{pixels / stored:.2f}**. With `--pixels` / plain: "
+        f"**{pixels / plain:.0f}**, encoded / plain: **{encoded / plain:.0f}**. The process takes {memory:.0f} MB of "
+        "its own."
     )
-    return "\n".join(
-        (
-            "### Rendered data sets\n",
-            *lines,
-            "",
-            f"{speed.images:,} images of ImageNet-C at 224 x 224, prepared photographs cached. {ratios} The process "
-            f"takes {speed.megabytes:.0f} MB of its own.",
-        )
-    )
+    head = ("uint8 batches, one process, one thread", "images per second")
+    return section("### Rendered data sets", table(head, rows), note)
 
 
 def _read(location: Location) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-from bench.timing import medians
+from bench.report import section, table
+from bench.timing import Call, medians
 from corruptions.preparation import Image, centre_window
 from pipeline.images.resizers import OPERATORS
 
@@ -38,48 +39,31 @@ CASES = (
 """Preparations of ImageNet-C and ImageNet-S, one without a crop, one of a large photograph, and an enlargement."""
 
 
-class ResizeSpeed(NamedTuple):
-    """Median milliseconds of an operator and of OpenCV, which always resizes the complete photograph."""
+def measure(seconds: float) -> str:
+    """Return the section of each operator in each case, and of OpenCV, which always resizes the complete photograph.
 
-    operator: str
-    case: Case
-    ours: float
-    opencv: float
-
-
-def measure(seconds: float) -> Iterator[ResizeSpeed]:
-    """Yield the time of each operator in each case. Each call is repeated for ``seconds`` per round."""
+    Each call is repeated for ``seconds`` per round.
+    """
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
+    rows = []
     for case in CASES:
         image = np.random.default_rng(0).integers(0, 256, (*case.photograph, 3), np.uint8)
         for operator in INTERPOLATIONS:
-            yield _measured(operator, case, image, seconds)
+            ours, opencv = _times(operator, case, image, seconds)
+            sizes = (f"{height} x {width}" for height, width in case)
+            rows.append((operator, *sizes, f"{ours:.3f}", f"{opencv:.3f}", f"{ours / opencv:.2f}"))
     cv2.setNumThreads(threads)
+    head = ("operator", "photograph", "resized", "crop", "ms", "`cv2.resize`, ms", "ratio")
+    return section("### Resize operators of our own", table(head, rows, left=4))
 
 
-def _measured(operator: str, case: Case, image: Image, seconds: float) -> ResizeSpeed:
+def _times(operator: str, case: Case, image: Image, seconds: float) -> Iterable[float]:
+    """Return the median milliseconds of an operator and of OpenCV."""
     (height, width), window = case.resized, centre_window(*case.resized, *case.crop)
     resize, interpolation = OPERATORS[operator].resize, INTERPOLATIONS[operator]
-    times = medians(
-        {
-            "ours": lambda: resize(image, height, width, window),
-            "opencv": lambda: cv2.resize(image, (width, height), interpolation=interpolation),
-        },
-        seconds,
+    calls: tuple[Call, ...] = (
+        lambda: resize(image, height, width, window),
+        lambda: cv2.resize(image, (width, height), interpolation=interpolation),
     )
-    return ResizeSpeed(operator, case, **times)
-
-
-def table(speeds: Iterable[ResizeSpeed]) -> str:
-    """Return the measurements as a table."""
-    lines = [
-        "### Resize operators of our own",
-        "",
-        "| operator | photograph | resized | crop | ms | `cv2.resize`, ms | ratio |",
-        "|---|---|---|---|---:|---:|---:|",
-    ]
-    for operator, case, ours, opencv in speeds:
-        sizes = " | ".join(f"{height} x {width}" for height, width in case)
-        lines.append(f"| {operator} | {sizes} | {ours:.3f} | {opencv:.3f} | {ours / opencv:.2f} |")
-    return "\n".join(lines)
+    return medians(dict(enumerate(calls)), seconds).values()

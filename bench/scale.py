@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 import manifests
 from bench import images, scheduling, worker_times
 from bench.driver import PLANNED, WORKERS, Drive
-from bench.report import markdown_line, processor
+from bench.report import table
 from bench.simulated_cluster import Trouble
+from pipeline.builder.doctor import processor
 from pipeline.datasets.paths import MANIFEST_FILE
 
 FOLDER = Path("build/scale")
@@ -125,17 +126,15 @@ def _sha256(path: Path) -> str:
 def page(runs: Mapping[str, Drive], planned: Mapping[str, tuple[Drive, Drive]]) -> str:
     """Return the first sections of docs/scale.md."""
     stages = ("planning", "finding finished shards", "committing", "merging")
-    lines = [markdown_line(("run", "shards made", *(f"{stage}, s" for stage in stages), "driver's peak memory, MB"))]
-    lines.append("|---" + "|---:" * (len(stages) + 2) + "|")
-    for name, run in runs.items():
-        seconds = (f"{run.seconds.get(stage, 0):.1f}" for stage in stages)
-        lines.append(markdown_line((name, f"{run.shards:,}", *seconds, f"{run.megabytes:.0f}")))
+    made = [
+        (name, f"{run.shards:,}", *(f"{run.seconds.get(stage, 0):.1f}" for stage in stages), f"{run.megabytes:.0f}")
+        for name, run in runs.items()
+    ]
     few, many = PLANNED_IMAGES
-    plans = [markdown_line(("plan", "outputs", "shards", "s", "peak memory, MB", f"the same for {few:,} images, MB"))]
-    plans.append("|---" + "|---:" * 5 + "|")
+    plans = []
     for name, (small, large) in planned.items():
         counts = (f"{large.samples:,}", f"{large.shards:,}", f"{large.seconds['planning']:.1f}")
-        plans.append(markdown_line((name, *counts, f"{large.megabytes:.0f}", f"{small.megabytes:.0f}")))
+        plans.append((name, *counts, f"{large.megabytes:.0f}", f"{small.megabytes:.0f}"))
     samples = max(run.samples for run in runs.values())
     return PAGE_TEXT.format(
         samples=samples,
@@ -143,9 +142,9 @@ def page(runs: Mapping[str, Drive], planned: Mapping[str, tuple[Drive, Drive]]) 
         shard=SHARD_SIZE,
         workers=WORKERS,
         limit=DRIVER_MEGABYTES,
-        runs="\n".join(lines),
+        runs=table(("run", "shards made", *(f"{stage}, s" for stage in stages), "driver's peak memory, MB"), made),
         planned_images=many,
-        plans="\n".join(plans),
+        plans=table(("plan", "outputs", "shards", "s", "peak memory, MB", f"the same for {few:,} images, MB"), plans),
         machine=processor(),
         cpus=os.cpu_count(),
         load=os.getloadavg()[2],

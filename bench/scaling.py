@@ -9,12 +9,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import manifests
 from bench.images import repeated
+from bench.report import section, table
 from bench.simulated import simulated_rows
 from pipeline.builder.build import run_build
 from pipeline.builder.counts import BuildCounts
@@ -23,6 +23,7 @@ from pipeline.builder.preflight import BuildRequest
 from pipeline.builder.worker import BuildJob
 from pipeline.execution.ray_cluster import cluster
 from pipeline.execution.ray_pool import RayEngine, RayPool
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.execution.work import Attempt, Event, Progress, Tally
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
@@ -36,7 +37,7 @@ WARM = 1 / 20
 """Fraction of a build's samples after which all workers are warmed up."""
 
 
-class Stopwatch:
+class Stopwatch(SilentWatcher):
     """An observer that measures the speed of a build while all workers are busy.
 
     It records when each worker first reported after the warm-up, when each worker finished its last work item, and how
@@ -53,9 +54,6 @@ class Stopwatch:
     def speed(self) -> float:
         """Return samples per second, without the warm-up and without the wait for the last worker."""
         return (self.made - self.before) / (statistics.mean(self.done.values()) - statistics.mean(self.warm))
-
-    def preparing(self, what: str) -> None:
-        """Ignore preparations."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """Compute the number of samples at which the warm-up ends."""
@@ -75,21 +73,35 @@ class Stopwatch:
         self.done[event.place] = perf_counter()
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Outputs per second of one and of two workers, and their ratio; medians of the rounds."""
+def measure(photographs: Path, scratch: Path, build_ms: float) -> str:
+    """Return the section of workers, driver, memory and start. ``build_ms``: milliseconds per output of a build."""
+    one, two, ratio = scaling(photographs, scratch)
+    planning, scheduling, merging = overhead(photographs, scratch)
+    share = (planning + scheduling + merging) / (150_000 * build_ms / 1e3)
+    megabytes, (first, all_) = worker_megabytes(photographs, scratch), start_seconds(photographs)
+    rows = (
+        ("outputs per second, 1 worker, after the start", f"{one:,.0f}"),
+        ("outputs per second, 2 workers, while both run", f"{two:,.0f} ({ratio:.2f} x)"),
+        ("planning 2,000 images x 75 outputs", f"{planning:.2f} s"),
+        ("scheduling their work items", f"{scheduling:.2f} s"),
+        ("merging their manifest", f"{merging:.2f} s"),
+        ("these three, share of the build's core time", f"{share:.1%}"),
+        ("peak memory of a worker, 75 shards of 1,000 images", f"{megabytes:,.0f} MB"),
+        ("first payload of a process, including imports, kernels cached", f"{first:.2f} s"),
+        ("one payload of each of 19 corruptions, including imports", f"{all_:.2f} s"),
+    )
+    return section("### Workers, driver, memory, start", table(("measured", "figure"), rows))
 
-    one: float
-    two: float
-    ratio: float
 
+def scaling(photographs: Path, scratch: Path) -> tuple[float, float, float]:
+    """Return outputs per second of one and of two workers, and their ratio: medians of the rounds.
 
-def scaling(photographs: Path, scratch: Path) -> Scaling:
-    """Build with one and with two workers in turns, so that load on the machine affects both."""
+    They build in turns, so that load on the machine affects both.
+    """
     rounds = [[throughput(photographs, scratch, workers) for workers in (1, 2)] for _ in range(ROUNDS)]
     ones, twos = zip(*rounds, strict=True)
     middle = statistics.median
-    return Scaling(middle(ones), middle(twos), middle(two / one for one, two in rounds))
+    return middle(ones), middle(twos), middle(two / one for one, two in rounds)
 
 
 def throughput(photographs: Path, scratch: Path, workers: int) -> float:
@@ -101,15 +113,6 @@ def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     watch = Stopwatch(workers)
     run_build(BuildRequest(recipe, str(source), str(output), workers=workers), watch)
     return watch.speed
-
-
-@dataclass(frozen=True)
-class Overhead:
-    """Seconds of the driver in a build of 2,000 images x 75 outputs."""
-
-    planning: float
-    scheduling: float
-    merging: float
 
 
 class NoWork:
@@ -125,8 +128,8 @@ class NoWork:
         yield BuildCounts(samples=samples, shards=len(block.tasks))
 
 
-def overhead(photographs: Path, scratch: Path) -> Overhead:
-    """Plan and schedule 2,000 listed images without making samples, and merge a manifest of the same size."""
+def overhead(photographs: Path, scratch: Path) -> tuple[float, float, float]:
+    """Return the seconds of planning, scheduling and merging 2,000 listed images x 75 outputs, without samples."""
     folder = repeated(photographs, scratch / "overhead", IMAGES_FOR_OVERHEAD)
     recipe = library.load("imagenet-c")
     start = perf_counter()
@@ -147,7 +150,7 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
     ]
     start = perf_counter()
     manifests.merge(parts, {}, scratch / "merged.parquet")
-    return Overhead(planning, scheduling, perf_counter() - start)
+    return planning, scheduling, perf_counter() - start
 
 
 def _write_part(folder: Path, recipe: recipes.Recipe, block: WorkItem, task: ShardTask) -> Path:

@@ -6,9 +6,10 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 
-from bench.report import markdown_line, processor
+from bench.report import table
 from bench.simulated_cluster import NO_TROUBLE, SPREAD, Listing, Simulation, Trouble, simulate
 from bench.worker_times import WorkerTimes
+from pipeline.builder.doctor import processor
 from pipeline.builder.plan import make_plan
 from pipeline.recipes import library
 
@@ -71,19 +72,19 @@ ROWS: Sequence[tuple[str, Figure, str, bool]] = (
 def section(times: WorkerTimes, runs: dict[tuple[int, Trouble], list[Simulation]]) -> str:
     """Return the section as Markdown."""
     heads = (f"{workers:,}, {'no faults' if each == NO_TROUBLE else 'some slow or lost'}" for workers, each in runs)
-    lines = [markdown_line(("workers", *heads)), "|---" + "|---:" * len(runs) + "|"]
+    rows = []
     for name, figure, form, ranged in ROWS:
         cells = []
         for each in runs.values():
             values = [figure(run) for run in each]
             spread = f" ({min(values):{form}} to {max(values):{form}})" if ranged else ""
             cells.append(f"{statistics.mean(values):{form}}{spread}")
-        lines.append(markdown_line((name, *cells)))
+        rows.append((name, *cells))
     outputs, trouble = times.outputs.values(), Trouble()
     return SECTION.format(
         heading=HEADING,
         images=IMAGES,
-        table="\n".join(lines),
+        table=table(("workers", *heads), rows),
         photograph=times.photograph * 1e3,
         output=statistics.mean(outputs) * 1e3,
         least=min(outputs) * 1e3,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
 from bench import published_sequences
+from bench.report import section, table
 from pipeline.builder.plan import make_blocks, make_plan
 from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt
@@ -29,8 +30,7 @@ PHOTOGRAPHS = {"jpeg": 8, "mp4": 2, "published": 2}
 ROUNDS = 3
 
 
-@dataclass(frozen=True)
-class SequenceRow:
+class SequenceRow(NamedTuple):
     """Milliseconds per frame of one perturbation: JPEG frames, MP4, and the published procedure."""
 
     name: str
@@ -40,17 +40,31 @@ class SequenceRow:
     published: float
 
 
-@dataclass(frozen=True)
-class PresetRow:
-    """Milliseconds and bytes per frame of an x264 preset, and the mean difference in levels of 255."""
+def measure(photographs: Path, scratch: Path) -> str:
+    """Return the section of sequences, compared with the published procedure, and of x264's presets."""
+    rows = _sequences(photographs, scratch)
+    frames = sum(row.frames for row in rows)
+    jpeg, mp4, published = (
+        sum(getattr(row, way) * row.frames for row in rows) / frames for way in ("jpeg", "mp4", "published")
+    )
+    cells = [_cells(row, f"{row.published / row.jpeg:.0f}", f"{row.published / row.mp4:.1f}") for row in rows]
+    mean = SequenceRow("**mean per frame**", frames, jpeg, mp4, published)
+    cells.append(_cells(mean, f"**{published / jpeg:.0f}**", f"**{published / mp4:.1f}**"))
+    head = ("perturbation", "frames", "JPEG frames", "MP4", "published procedure")
+    presets = ("x264 preset", "ms per frame", "bytes per frame", "mean difference, levels of 255")
+    return section(
+        "### Perturbation sequences, 224 x 224, from photograph to shard",
+        table((*head, "published / JPEG frames", "published / MP4"), cells),
+        f"{1e3 / jpeg:,.0f} frames per second and core as JPEG, {1e3 / mp4:,.0f} as MP4 (veryslow).",
+        table(presets, _presets(photographs)),
+    )
 
-    preset: str
-    milliseconds: float
-    size: float
-    difference: float
+
+def _cells(row: SequenceRow, *ratios: str) -> tuple[str, ...]:
+    return row.name, str(row.frames), f"{row.jpeg:.3f}", f"{row.mp4:.3f}", f"{row.published:.3f}", *ratios
 
 
-def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
+def _sequences(photographs: Path, scratch: Path) -> list[SequenceRow]:
     """Return a row for each perturbation of the benchmark, with medians of three rounds."""
     recipe = library.load("imagenet-p")
     rows = []
@@ -66,8 +80,8 @@ def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
     return rows
 
 
-def presets(photographs: Path) -> Iterator[PresetRow]:
-    """Measure the presets on one sequence of motion and one of noise."""
+def _presets(photographs: Path) -> Iterator[tuple[str, ...]]:
+    """Yield time, size and difference of each preset, on one sequence of motion and one of noise."""
     recipe = library.load("imagenet-p")
     sequences = [
         (_sequence(recipe, Condition(name, 1), photographs), grain) for name, grain in PRESET_SEQUENCES.items()
@@ -83,7 +97,7 @@ def presets(photographs: Path) -> Iterator[PresetRow]:
             for payload, (sequence, _) in zip(payloads, sequences, strict=True)
         ]
         size = sum(map(len, payloads)) / frames
-        yield PresetRow(preset, seconds / frames * 1e3, size, float(np.mean(differences)))
+        yield preset, f"{seconds / frames * 1e3:.2f}", f"{size:,.0f}", f"{np.mean(differences):.2f}"
 
 
 PRESET_SEQUENCES = {"rotate": False, "gaussian_noise": True}

@@ -14,6 +14,7 @@ from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import ShardTask, WorkItem
 from pipeline.builder.shard_builder import commit
 from pipeline.builder.worker import BuildJob
+from pipeline.datasets.template import template_row
 from pipeline.execution.work import Attempt
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore
@@ -50,34 +51,20 @@ class Simulated:
 
 def simulated_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
     """Return the rows of a simulated shard. Their digests compress as badly as real ones."""
-    pair, version = recipe.pair(task.condition), recipe.family.version(task.condition.transform)
-    shard_sha256, encoder = _digest(task.name), str(recipe.encoder)
+    template = template_row(recipe, task.condition, task.shard)._replace(
+        shard_sha256=_digest(task.name), size=PAYLOAD_BYTES, frames=1, height=SIDE, width=SIDE, status=manifests.OK
+    )
     return [
-        Row(
+        template._replace(
             key=f"{image.id}-{task.condition}",
-            shard=task.shard,
-            shard_sha256=shard_sha256,
             offset=index * SAMPLE_BYTES + tarfile.BLOCKSIZE,
-            size=PAYLOAD_BYTES,
             source_id=image.id,
             source_sha256=_digest(""),  # digest of the empty files, which a resumed build compares
             origin=image.origin,
             label=image.label,
             class_name=image.class_name,
-            transform=task.condition.transform,
-            version=version,
-            level=task.condition.level,
-            profile=recipe.profile,
-            decoder=pair.decoder,
-            resize=pair.resize,
-            frames=1,
-            height=SIDE,
-            width=SIDE,
-            encoder=encoder,
             payload_sha256=_digest(f"payload {image.id} {task.condition}"),
             pixel_sha256=_digest(f"pixels {image.id} {task.condition}"),
-            status=manifests.OK,
-            error=None,
         )
         for index, image in enumerate(block.images)
     ]

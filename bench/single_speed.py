@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,32 +10,30 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 import corruptions
-from bench.c_bar_speed import OURS, PUBLISHED, BarTime
-from bench.c_bar_speed import table as times_table
-from bench.timing import medians
+from bench.c_bar_speed import PUBLISHED, Times, times_of, times_section
+from bench.timing import Call, with_seeds
 from corruptions import noise_3dcc, watermark
 from corruptions.noise_3dcc import Sensor
 
 Image = NDArray[np.uint8]
+NOTE = f"Milliseconds, means over the severities, draws included. {PUBLISHED} is the published arithmetic."
 ROWS = {**noise_3dcc.CORRUPTIONS, **watermark.CORRUPTIONS}
 
 
-def measure(image: Image, seconds: float) -> list[BarTime]:
-    """Return the times of the corruptions. Each call has three turns of ``seconds`` per severity."""
-    return [*(_measured(image, name, seconds) for name in ROWS), _frequency(image, seconds)]
+def measure(image: Image, seconds: float) -> str:
+    """Return the section of the corruptions. Each call has three turns of ``seconds`` per severity."""
+
+    def calls(name: Any, severity: Any) -> tuple[Call, Call]:
+        corrupt, parameters = corruptions.corruptor(name, severity), ROWS[name].parameters("imagenet", severity)
+        ours = with_seeds(lambda seed: corrupt(image, seed))
+        return ours, partial(_published, image, parameters, RandomState(severity))
+
+    rows = [times_of(name, partial(calls, name), seconds, ROWS[name].numbers) for name in ROWS]
+    rows.append(_frequency(image, seconds))
+    return times_section("ImageNet-3DCC without depth, ImageNet-W and Fourier noise, 224 x 224", rows, NOTE)
 
 
-def _measured(image: Image, name: Any, seconds: float) -> BarTime:
-    times = []
-    for severity in ROWS[name].numbers:
-        seeds, corrupt = count(), corruptions.corruptor(name, severity)
-        parameters, rng = ROWS[name].parameters("imagenet", severity), RandomState(severity)
-        published = partial(_published, image, parameters, rng)
-        times.append(medians({OURS: lambda: corrupt(image, next(seeds)), PUBLISHED: published}, seconds))  # noqa: B023
-    return BarTime(name, *(float(np.mean([each[who] for each in times])) for who in (OURS, PUBLISHED)))
-
-
-def _frequency(image: Image, seconds: float) -> BarTime:
+def _frequency(image: Image, seconds: float) -> Times:
     """Return the times of adding a spatial frequency. NumPy has its basis image from an inverse transform."""
     spectrum = np.zeros(image.shape[:2], complex)
     spectrum[5, 3], spectrum[-5, -3] = 1 - 1j, 1 + 1j
@@ -49,7 +45,7 @@ def _frequency(image: Image, seconds: float) -> BarTime:
         return np.floor(255 * np.clip(added, 0, 1) + 0.5).astype(np.uint8)
 
     ours = partial(corruptions.fourier_noise, image, 5, 3, 15.7, (1, -1, 1))
-    return BarTime("fourier_noise", *medians({OURS: ours, PUBLISHED: published}, seconds).values())
+    return times_of("fourier_noise", lambda _: (ours, published), seconds, [None])
 
 
 def _published(image: Image, parameters: Any, rng: RandomState) -> Image:
@@ -71,11 +67,3 @@ def _noisy(image: Image, parameters: Sensor, rng: RandomState) -> Image:
     counted = np.clip(rng.poisson(levels * parameters.photons) / parameters.photons, 0, 1) * 255
     noise = rng.normal(size=image.shape, scale=parameters.sigma)
     return (np.clip(counted / 255 + noise, 0, 1) * 255).astype(np.uint8)
-
-
-def table(rows: Sequence[BarTime]) -> str:
-    """Return the table."""
-    return times_table("ImageNet-3DCC without depth, ImageNet-W and Fourier noise, 224 x 224", rows, NOTE)
-
-
-NOTE = f"Milliseconds, means over the severities, draws included. {PUBLISHED} is the published arithmetic."

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
+from itertools import count
 from time import perf_counter
+from typing import TypeVar
 
 ROUNDS = 3
 LEAST_CALLS = 4
 
+Call = Callable[[], object]
+Name = TypeVar("Name")
 
-def medians(calls: Mapping[str, Callable[[], object]], seconds: float, least: int = LEAST_CALLS) -> dict[str, float]:
+
+def with_seeds(corrupt: Callable[..., object], *arguments: object, **options: object) -> Call:
+    """Return a call of a function with the same arguments, but with a new seed each time, as in a build."""
+    seeds = count()
+    return lambda: corrupt(*arguments, seed=next(seeds), **options)
+
+
+def medians(calls: Mapping[Name, Call], seconds: float, least: int = LEAST_CALLS) -> dict[Name, float]:
     """Return the median milliseconds of each call.
 
     In each round, each call is repeated for ``seconds``, and at least ``least`` times. The first call of a turn is not
     counted, because it may compile and because the caches hold data of the previous turn.
     """
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[Name, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
             times[name] += _turn(call, seconds, least)
     return {name: statistics.median(spent) for name, spent in times.items()}
 
 
-def _turn(call: Callable[[], object], seconds: float, least: int) -> list[float]:
+def _turn(call: Call, seconds: float, least: int) -> list[float]:
     call()
     spent: list[float] = []
     end = perf_counter() + seconds

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.c_bar_speed import BarTime, table
+from bench.c_bar_speed import Times, times_section
 from bench.compare import slower
-from bench.corruption_speed import ENCODING, OURS, Row
-from bench.report import corruption_table, page
+from bench.corruption_speed import ENCODING, OURS, Row, corruption_table
+from bench.report import page
 
 
 def times(machine: float, snow: float, lines: float) -> str:
@@ -14,7 +14,7 @@ def times(machine: float, snow: float, lines: float) -> str:
         Row(name, {OURS: ours, ENCODING: machine, "peer": 9.0}, 9.0, "peer")
         for name, ours in (("fog", 0.1 * machine), ("snow", snow))
     ]
-    bar = table("ImageNet-C-bar", [BarTime("lines", lines, 5.0), BarTime("ripple", machine, 5.0)])
+    bar = times_section("ImageNet-C-bar", [Times("lines", lines, 5.0), Times("ripple", machine, 5.0)], "")
     return page([corruption_table("224 x 224", rows, ["peer"]), bar])
 
 
