@@ -14,6 +14,8 @@ FAILED = "failed"
 class Row(NamedTuple):
     """The manifest row of one sample. All digests are SHA-256 in lower-case hexadecimal.
 
+    The defaults are those of a failed sample of which nothing is known.
+
     Attributes:
         key: Key of the sample in its shard: class folder, file name, transform and level.
         shard: Path of the tar inside of the data set.
@@ -45,30 +47,30 @@ class Row(NamedTuple):
         error: The reason of the failure; None if ``status`` is ``ok``.
     """
 
-    key: str
-    shard: str
-    shard_sha256: str
-    offset: int | None
-    size: int | None
-    source_id: str
-    source_sha256: str | None
-    origin: str
-    label: int
-    class_name: str
-    transform: str
-    version: int
-    level: int
-    profile: str
-    decoder: str
-    resize: str
-    frames: int | None
-    height: int | None
-    width: int | None
-    encoder: str
-    payload_sha256: str | None
-    pixel_sha256: str | None
-    status: str
-    error: str | None
+    key: str = ""
+    shard: str = ""
+    shard_sha256: str = ""
+    offset: int | None = None
+    size: int | None = None
+    source_id: str = ""
+    source_sha256: str | None = None
+    origin: str = ""
+    label: int = -1
+    class_name: str = ""
+    transform: str = ""
+    version: int = 0
+    level: int = 0
+    profile: str = ""
+    decoder: str = ""
+    resize: str = ""
+    frames: int | None = None
+    height: int | None = None
+    width: int | None = None
+    encoder: str = ""
+    payload_sha256: str | None = None
+    pixel_sha256: str | None = None
+    status: str = FAILED
+    error: str | None = None
 
 
 COLUMNS = Row._fields
