@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isqrt
-from typing import Any
 
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.sources import npz, pickles, values
+from pipeline.sources import npz, pickles
 from pipeline.sources.base import UNLABELLED, Pixels, SourceImage, check_size, class_name_of, identifier
+from pipeline.sources.values import Content
 from pipeline.storage import Place
 from pipeline.tasks.labels import LabelSpace, Numbering
 
@@ -115,12 +115,11 @@ def cifar(place: Place, batch: str, labels: str, meta: str, names: str) -> Array
     beside = Place(file.store, meta)
 
     def load() -> ArrayTable:
-        content = pickles.load_file(file)
-        rows = values.pixels(content, "data", file.location)
-        known: list[str] = []
+        content = Content(pickles.load_file(file), file.location)
+        rows, known = content.pixels("data"), list[str]()
         if beside.store.size(beside.name) >= 0:
-            known = values.names(pickles.load_file(beside), names, beside.location)
-        return ArrayTable(rows, values.labels(content, labels, len(rows), file.location), known, len(known))
+            known = Content(pickles.load_file(beside), beside.location).names(names)
+        return ArrayTable(rows, content.labels(labels, len(rows)), known, len(known))
 
     return ArraySource(file, load)
 
@@ -153,9 +152,9 @@ def _load(file: Place) -> ArrayTable:
     """Return the content of the file. Raise UserError if it is invalid."""
     where = file.location
     is_archive = file.name.endswith(".npz")
-    content: Mapping[str, Any] = npz.load(file, ("data", "labels")) if is_archive else pickles.load_file(file)
-    rows = values.pixels(content, "data", where)
-    numbers = values.labels(content, "labels", len(rows), where)
+    content = Content(npz.load(file, ("data", "labels")) if is_archive else pickles.load_file(file), where)
+    rows = content.pixels("data")
+    numbers = content.labels("labels", len(rows))
     if (wrong := next((index for index, label in enumerate(numbers) if label < 1), None)) is not None:
         raise UserError(f"{where}, image {wrong}, has the label {numbers[wrong]}: labels in this file start at 1")
     return ArrayTable(rows, [label - 1 for label in numbers], [], CLASSES)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.errors import UserError
-from pipeline.sources import pickles, values
+from pipeline.sources import pickles
 from pipeline.sources.array_rows import ArraySource, ArrayTable
 from pipeline.sources.base import Source, SourceImage
 from pipeline.sources.parts import Part, require_both
+from pipeline.sources.values import Content
 from pipeline.sources.views import View
 from pipeline.storage import Place
 from pipeline.tasks.labels import LabelSpace
@@ -48,10 +49,10 @@ def cifar_100_subclass(
     fine_labels: list[int] = []
 
     def load() -> ArrayTable:
-        where, content = file.location, pickles.load_file(file)
-        rows = values.pixels(content, "data", where)
-        fine, coarse = (values.labels(content, key, len(rows), where) for key in ("fine_labels", "coarse_labels"))
-        _check_classes(fine, coarse, where)
+        content = Content(pickles.load_file(file), file.location)
+        rows = content.pixels("data")
+        fine, coarse = (content.labels(key, len(rows)) for key in ("fine_labels", "coarse_labels"))
+        _check_classes(fine, coarse, file.location)
         fine_labels[:] = fine
         return ArrayTable(rows, coarse, tuple(FINE_CLASSES), len(FINE_CLASSES))
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import decode_on_white
-from pipeline.sources import pickles, values
+from pipeline.sources import pickles
 from pipeline.sources.base import Pixels, SourceImage, identifier, refuse_duplicates
 from pipeline.sources.files import is_system_folder
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.parts import STYLE, Part, require_both
+from pipeline.sources.values import Content
 from pipeline.storage import Place
 from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.tasks.lists import shipped_list
@@ -209,20 +210,20 @@ class _Array:
     @cached_property
     def _content(self) -> dict[str, Any]:
         """The arrays and lists of the file, of equal length. Raises UserError if they are invalid."""
-        where, content = self.location, pickles.load_file(self._file)
-        images = content.get("image")
+        where, content = self.location, Content(pickles.load_file(self._file), self.location)
+        images = content.values.get("image")
         if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise UserError(f"the value of 'image' in {where} is not a uint8 array of shape (icons, 3, height, width)")
         if not all(images.shape):
             raise UserError(f"the images in {where} have the shape {images.shape}, without pixels: download it again")
-        labels = values.labels(content, "class", len(images), where)
+        labels = content.labels("class", len(images))
         if unlabelled := [index for index, label in enumerate(labels) if label < 0]:
             raise UserError(f"{where}, image {unlabelled[0]}, has no class: download the file again")
         fields = ("style", "rendition", "subtype")
         return {
             "image": images,
             "class": labels,
-            **{key: values.texts(content, key, len(images), where) for key in fields},
+            **{key: content.texts(key, len(images)) for key in fields},
         }
 
     @property

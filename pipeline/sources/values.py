@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,97 +13,52 @@ from pipeline.sources.base import check_label
 from pipeline.sources.pickles import as_text
 
 
-def names(content: Mapping[str, Any], key: str, where: str) -> list[str]:
-    """Return the class names in a loaded pickle.
+@dataclass(frozen=True)
+class Content:
+    """The content of a file: a loaded pickle or archive, and its location for error messages."""
 
-    Args:
-        content: Content of the pickle.
-        key: Key of the names.
-        where: Location of the file for error messages.
+    values: Mapping[str, Any]
+    where: str
 
-    Returns:
-        The names, or an empty list if the key is missing.
+    def names(self, key: str) -> list[str]:
+        """Return a list of names; empty if the key is missing. Raise UserError if it is not a list of strings."""
+        listed = self.values.get(key, [])
+        if not isinstance(listed, list) or not all(isinstance(name, str | bytes) for name in listed):
+            raise UserError(f"the value of {key!r} in {self.where} is not a list of names")
+        return [as_text(name) for name in listed]
 
-    Raises:
-        UserError: The value is not a list of strings.
-    """
-    listed = content.get(key, [])
-    if not isinstance(listed, list) or not all(isinstance(name, str | bytes) for name in listed):
-        raise UserError(f"the value of {key!r} in {where} is not a list of names")
-    return [as_text(name) for name in listed]
+    def pixels(self, key: str) -> np.ndarray:
+        """Return the images: uint8 array (images, bytes per image). Raise UserError if there is no such array."""
+        array = self.values.get(key)
+        if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.ndim != 2:
+            raise UserError(
+                f"the value of {key!r} in {self.where} is missing or is not a uint8 array with two dimensions"
+            )
+        return array
 
+    def texts(self, key: str, count: int) -> list[str]:
+        """Return ``count`` texts, one per image; numbers become their digits. Raise UserError if they are invalid."""
+        listed = self._one_per_image(key, count, "texts")
+        if not all(type(each) in (str, bytes, int) for each in listed):
+            raise self._invalid(key, count, "texts")
+        return [str(each) if isinstance(each, int) else as_text(each) for each in listed]
 
-def texts(content: Mapping[str, Any], key: str, count: int, where: str) -> list[str]:
-    """Return the texts in a loaded pickle. Numbers become their digits.
+    def labels(self, key: str, count: int) -> list[int]:
+        """Return ``count`` labels, one per image. Raise UserError if they are missing or invalid."""
+        listed = self._one_per_image(key, count, "labels")
+        return [check_label(value, f"{self.where}, image {index},") for index, value in enumerate(listed)]
 
-    Args:
-        content: Content of the pickle.
-        key: Key of the texts.
-        count: Number of images.
-        where: Location of the file for error messages.
+    def _one_per_image(self, key: str, count: int, what: str) -> Sequence[Any]:
+        """Return the values of a list, tuple or array with one dimension. Raise UserError if it has another length."""
+        values = self.values.get(key)
+        listed = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
+        if not isinstance(listed, list | tuple) or len(listed) != count:
+            raise self._invalid(key, count, what)
+        return listed
 
-    Returns:
-        One text per image.
-
-    Raises:
-        UserError: The texts are missing or invalid, or their number differs.
-    """
-    listed = _one_per_image(content, key, count)
-    if listed is None or not all(type(each) in (str, bytes, int) for each in listed):
-        raise UserError(
-            f"the value of {key!r} in {where} must be {count} texts, one per image; it is {_shown(content.get(key))}"
-        )
-    return [str(each) if isinstance(each, int) else as_text(each) for each in listed]
-
-
-def pixels(content: Mapping[str, Any], key: str, where: str) -> np.ndarray:
-    """Return the images in a loaded pickle or archive.
-
-    Args:
-        content: Content of the file.
-        key: Key of the images.
-        where: Location of the file for error messages.
-
-    Returns:
-        uint8 array of shape (images, bytes per image).
-
-    Raises:
-        UserError: The value is missing or is not such an array.
-    """
-    array = content.get(key)
-    if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.ndim != 2:
-        raise UserError(f"the value of {key!r} in {where} is missing or is not a uint8 array with two dimensions")
-    return array
-
-
-def labels(content: Mapping[str, Any], key: str, count: int, where: str) -> list[int]:
-    """Return the labels in a loaded pickle or archive.
-
-    Args:
-        content: Content of the file.
-        key: Key of the labels.
-        count: Number of images.
-        where: Location of the file for error messages.
-
-    Returns:
-        One label per image.
-
-    Raises:
-        UserError: The labels are missing or invalid, or their number differs.
-    """
-    listed = _one_per_image(content, key, count)
-    if listed is None:
-        raise UserError(
-            f"the value of {key!r} in {where} must be {count} labels, one per image; it is {_shown(content.get(key))}"
-        )
-    return [check_label(value, f"{where}, image {index},") for index, value in enumerate(listed)]
-
-
-def _one_per_image(content: Mapping[str, Any], key: str, count: int) -> Sequence[Any] | None:
-    """Return the values of a list, tuple or array with one dimension; None if there is not one for each image."""
-    values = content.get(key)
-    listed = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
-    return listed if isinstance(listed, list | tuple) and len(listed) == count else None
+    def _invalid(self, key: str, count: int, what: str) -> UserError:
+        found = _shown(self.values.get(key))
+        return UserError(f"the value of {key!r} in {self.where} must be {count} {what}, one per image; it is {found}")
 
 
 def _shown(values: object) -> str:

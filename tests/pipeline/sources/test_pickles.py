@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources import pickles, values
+from pipeline.sources import pickles
+from pipeline.sources.values import Content
 
 
 class Attack:
@@ -31,9 +32,9 @@ def test_content_of_data_sets_is_loaded(protocol: int, bytes_keys: bool) -> None
     content = {"data": array, "labels": [3, 4], "names": [b"a", "b"], "n": np.array([1, 2])}
     keyed = {key.encode(): value for key, value in content.items()} if bytes_keys else content
     loaded = pickles.load(pickle.dumps(keyed, protocol=protocol), "x.pkl")
-    np.testing.assert_array_equal(values.pixels(loaded, "data", "x.pkl"), array)
-    assert values.labels(loaded, "labels", 2, "x.pkl") == [3, 4]
-    assert values.labels(loaded, "n", 2, "x.pkl") == [1, 2]
+    np.testing.assert_array_equal(Content(loaded, "x.pkl").pixels("data"), array)
+    assert Content(loaded, "x.pkl").labels("labels", 2) == [3, 4]
+    assert Content(loaded, "x.pkl").labels("n", 2) == [1, 2]
 
 
 def test_a_pickle_of_python_2_is_loaded() -> None:
@@ -44,8 +45,8 @@ def test_a_pickle_of_python_2_is_loaded() -> None:
         b"bI00\nS'\\x00\\xff\\x80'\np15\ntp16\nbsS'labels'\np17\n(lp18\nI7\nas."
     )
     loaded = pickles.load(data, "x.pkl")
-    assert values.pixels(loaded, "data", "x.pkl").tolist() == [[0, 255, 128]]
-    assert values.labels(loaded, "labels", 1, "x.pkl") == [7]
+    assert Content(loaded, "x.pkl").pixels("data").tolist() == [[0, 255, 128]]
+    assert Content(loaded, "x.pkl").labels("labels", 1) == [7]
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -53,9 +54,9 @@ def test_content_saved_by_other_tools_is_loaded(protocol: int) -> None:
     """Other tools write ordered dictionaries, tuples, and lists of NumPy scalars."""
     content = OrderedDict(labels=list(np.array([3, 4])), coarse=(1, 2), data=np.zeros((2, 12), np.uint8))
     loaded = pickles.load(pickle.dumps(content, protocol=protocol), "x.pkl")
-    assert values.labels(loaded, "labels", 2, "x.pkl") == [3, 4]
-    assert values.labels(loaded, "coarse", 2, "x.pkl") == [1, 2]
-    assert values.pixels(loaded, "data", "x.pkl").shape == (2, 12)
+    assert Content(loaded, "x.pkl").labels("labels", 2) == [3, 4]
+    assert Content(loaded, "x.pkl").labels("coarse", 2) == [1, 2]
+    assert Content(loaded, "x.pkl").pixels("data").shape == (2, 12)
 
 
 @pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
@@ -92,12 +93,12 @@ def test_texts_are_loaded_from_lists_and_arrays(protocol: int) -> None:
     }
     loaded = pickles.load(pickle.dumps(content, protocol=protocol), "x.pkl")
     for key in ("list", "array", "objects", "scalars"):
-        assert values.texts(loaded, key, 3, "x.pkl") == words
-    assert values.texts(loaded, "bytes", 2, "x.pkl") == ["ab", "c"]
-    assert values.texts(loaded, "numbers", 2, "x.pkl") == ["1", "20"]
+        assert Content(loaded, "x.pkl").texts(key, 3) == words
+    assert Content(loaded, "x.pkl").texts("bytes", 2) == ["ab", "c"]
+    assert Content(loaded, "x.pkl").texts("numbers", 2) == ["1", "20"]
     for key, count in (("list", 2), ("missing", 3)):
         with pytest.raises(UserError, match=rf"'{key}' in x\.pkl must be {count} texts"):
-            values.texts(loaded, key, count, "x.pkl")
+            Content(loaded, "x.pkl").texts(key, count)
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
@@ -106,7 +107,7 @@ def test_a_dictionary_that_numpy_saved_is_loaded(tmp_path: Path, version: tuple[
     with (tmp_path / "x.npy").open("wb") as file:
         np.lib.format.write_array(file, np.array(content, dtype=object), version)
     loaded = pickles.load((tmp_path / "x.npy").read_bytes(), "x.npy")
-    assert values.labels(loaded, "labels", 2, "x.npy") == [3, 4]
+    assert Content(loaded, "x.npy").labels("labels", 2) == [3, 4]
 
 
 def array_of_objects(shape: str, items: str) -> bytes:
@@ -157,6 +158,6 @@ def test_damaged_and_unrelated_pickles_raise(data: bytes) -> None:
 def test_wrong_content_raises_with_its_key() -> None:
     content = {"data": np.zeros((2, 3)), "labels": [1]}
     with pytest.raises(UserError, match=r"'data' in x\.pkl .* is not a uint8 array"):
-        values.pixels(content, "data", "x.pkl")
+        Content(content, "x.pkl").pixels("data")
     with pytest.raises(UserError, match=r"'labels' in x\.pkl must be 2 labels"):
-        values.labels(content, "labels", 2, "x.pkl")
+        Content(content, "x.pkl").labels("labels", 2)
