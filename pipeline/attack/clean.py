@@ -15,7 +15,7 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample
 from pipeline.errors import SampleError, UserError
 from pipeline.sources.base import Source, SourceImage
-from pipeline.sources.views import subset
+from pipeline.sources.views import View, subset
 from pipeline.tasks.labels import LabelSpace
 from pipeline.text import counted
 from pipeline.transforms import clean
@@ -110,46 +110,25 @@ def pixels_of(sample: Sample) -> np.ndarray:
     return pixels
 
 
-class Drawn:
-    """The images of a source with the smallest digests of seed and id, in the order of the source."""
+def drawn(source: Source, count: int, seed: int) -> View:
+    """Return the images of a source with the smallest digests of seed and id, in the order of the source.
 
-    def __init__(self, source: Source, count: int, seed: int) -> None:
-        """Draw the images.
+    Args:
+        source: The whole source.
+        count: Number of images.
+        seed: Seed of the draw.
 
-        Args:
-            source: The whole source.
-            count: Number of images.
-            seed: Seed of the draw.
-
-        Raises:
-            UserError: The source has fewer images.
-        """
-        self.location, self._source = source.location, source
-        drawn = heapq.nsmallest(count, ((_rank(seed, image.id), image.id) for image in source))
-        if len(drawn) < count:
-            raise UserError(
-                f"{source.location} has {counted(len(drawn), 'image')}, but --sample {count} was requested: use "
-                f"--sample {len(drawn)}, or 0 for all"
-            )
-        self._ids = {id_ for _, id_ in drawn}
-
-    @property
-    def ignored(self) -> Counter[str]:
-        """Suffix -> number of files that the whole source skipped."""
-        return self._source.ignored
-
-    @property
-    def labels(self) -> LabelSpace | None:
-        """What the labels of the whole source count."""
-        return self._source.labels
-
-    def __iter__(self) -> Iterator[SourceImage]:
-        """Yield the drawn images."""
-        yield from (image for image in self._source if image.id in self._ids)
-
-    def read(self, image: SourceImage) -> bytes | np.ndarray:
-        """Read one image from the whole source."""
-        return self._source.read(image)
+    Raises:
+        UserError: The source has fewer images.
+    """
+    chosen = heapq.nsmallest(count, ((_rank(seed, image.id), image.id) for image in source))
+    if len(chosen) < count:
+        raise UserError(
+            f"{source.location} has {counted(len(chosen), 'image')}, but --sample {count} was requested: use "
+            f"--sample {len(chosen)}, or 0 for all"
+        )
+    ids = {id_ for _, id_ in chosen}
+    return View(source, lambda whole: (image for image in whole if image.id in ids))
 
 
 def chosen_images(images: CleanImages, sample: int, seed: int, ids: str | None) -> Source:
@@ -166,7 +145,7 @@ def chosen_images(images: CleanImages, sample: int, seed: int, ids: str | None) 
     """
     if ids is not None:
         return subset(images, ids)
-    return Drawn(images, sample, seed) if sample else images
+    return drawn(images, sample, seed) if sample else images
 
 
 def _rank(seed: int, source_id: str) -> bytes:

@@ -16,7 +16,6 @@ from pipeline.attack.sample_maker import AttackedSampleMaker, Outcome, attack_of
 from pipeline.attack.victim import Victim
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import ShardTask, WorkItem
-from pipeline.builder.records import Failure, SampleResult
 from pipeline.builder.shard_builder import ShardBuilder
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
@@ -142,9 +141,7 @@ class AttackWorker:
 
 def _append(outcome: Outcome, task: ShardTask, shard: ShardBuilder, records: list[Record], counts: BuildCounts) -> None:
     """Append a sample to its shard, and its record to the others. Raises OSError."""
-    image, payload = outcome.image, outcome.payload
-    shard.append(SampleResult(image.source, image.sha256, task.condition, payload))
-    size = None if isinstance(payload, Failure) else sum(map(len, payload.members.values()))
-    counts.add_sample(task.condition.transform, size)
+    shard.append(outcome.image, outcome.payload)
+    counts.add_sample(task.condition.transform, outcome.payload.size)
     if outcome.record:
         records.append(outcome.record)

@@ -63,7 +63,7 @@ def _machine() -> Iterator[Finding]:
     import numpy as np
 
     yield Finding("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
-    yield Finding("processor", f"{_processor()}, {cpu_count()} usable CPUs")
+    yield Finding("processor", f"{processor()}, {cpu_count()} usable CPUs")
     found = np.show_config(mode="dicts").get("SIMD Extensions", {})
     yield Finding("vector extensions", " ".join([*found.get("baseline", []), *found.get("found", [])]) or "none")
     yield Finding("memory", f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB")
@@ -107,7 +107,8 @@ def _features() -> Iterator[Finding]:
     yield Finding("compiled kernels", f"cached in {_kernel_cache()}")
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Return the name of the CPU."""
     cpus = Path("/proc/cpuinfo")
     for line in cpus.read_text("utf-8", "replace").splitlines() if cpus.exists() else []:
         if line.startswith("model name"):

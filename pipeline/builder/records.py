@@ -30,6 +30,9 @@ class Failure:
 
     reason: str
 
+    size = None
+    """There is no payload."""
+
 
 def failure_reason(error: BaseException, roots: Sequence[str]) -> str:
     """Return the text of an error, without parts that depend on the machine or the run.
@@ -110,19 +113,7 @@ class Payload:
     height: int
     width: int
 
-
-@dataclass(frozen=True)
-class SampleResult:
-    """The result of one sample, from which its manifest row and tar members are written.
-
-    Attributes:
-        source: The source image.
-        source_sha256: SHA-256 of the source image; None if reading failed.
-        condition: Transform and level.
-        payload: The encoded output, or the failure.
-    """
-
-    source: SourceImage
-    source_sha256: str | None
-    condition: Condition
-    payload: Payload | Failure
+    @property
+    def size(self) -> int:
+        """Return the total length of the members in bytes."""
+        return sum(map(len, self.members.values()))

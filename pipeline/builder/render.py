@@ -244,8 +244,7 @@ def _table(request: RenderSettings, plan: Plan, listing: Path) -> RenderedTable:
 def _output(maker: SampleMaker, image: PreparedImage, condition: Condition) -> OutputTable:
     """Return the description of the samples of a condition. Raise UserError if the sample cannot be made."""
     counts = BuildCounts()
-    (result,) = maker.finish([maker.transform(image, condition, counts)], counts)
-    payload = result.payload
+    ((_, payload),) = maker.finish([maker.transform(image, condition, counts)], counts)
     if isinstance(payload, Failure):
         raise UserError(f"cannot make {condition} of {image.source.origin}: {payload.reason}")
     return OutputTable(

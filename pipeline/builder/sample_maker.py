@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from pipeline.builder.counts import BuildCounts
-from pipeline.builder.records import Failure, Members, Output, Payload, PreparedImage, SampleResult, failure_reason
+from pipeline.builder.records import Failure, Members, Output, Payload, PreparedImage, failure_reason
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoder import Encoder
@@ -116,17 +116,14 @@ class SampleMaker:
         counts.rendering[condition.transform] += counts.add_time("transform", start) - start
         return Output(image, condition, pixels)
 
-    def finish(self, outputs: Sequence[Output], counts: BuildCounts) -> list[SampleResult]:
-        """Encode a batch of outputs, and decode them again to compute their digests."""
+    def finish(self, outputs: Sequence[Output], counts: BuildCounts) -> list[tuple[Output, Payload | Failure]]:
+        """Encode a batch of outputs, and decode them again to compute their digests. Return both of each."""
         start = time.perf_counter()
         encoded = [self._encode(output) for output in outputs]
         start = counts.add_time("encode", start)
         payloads = [self._check(output, members) for output, members in zip(outputs, encoded, strict=True)]
         counts.add_time("check", start)
-        return [
-            SampleResult(output.image.source, output.image.sha256, output.condition, payload)
-            for output, payload in zip(outputs, payloads, strict=True)
-        ]
+        return list(zip(outputs, payloads, strict=True))
 
     def _encode(self, output: Output) -> Members | Failure:
         if isinstance(output.pixels, Failure):

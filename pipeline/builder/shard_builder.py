@@ -10,7 +10,7 @@ from typing import Any, Self
 import manifests
 from manifests import Row
 from pipeline.builder.plan import ShardTask
-from pipeline.builder.records import Failure, Payload, SampleResult
+from pipeline.builder.records import Failure, Payload, PreparedImage
 from pipeline.datasets.paths import FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK, condition_folder, sample_key
 from pipeline.datasets.samples import described_columns, side_members
 from pipeline.datasets.shards import ShardWriter
@@ -44,20 +44,21 @@ class PartBuilder(ABC):
     def __exit__(self, *_: object) -> None:
         """Remove scratch files."""
 
-    def append(self, result: SampleResult) -> None:
+    def append(self, image: PreparedImage, payload: Payload | Failure) -> None:
         """Store a sample and keep its manifest row. A failed sample has a row only.
 
         Args:
-            result: The sample.
+            image: The source image.
+            payload: The encoded output, or the failure.
 
         Raises:
             OSError: The sample cannot be written, and the builder must not be used any more.
         """
-        source, payload = result.source, result.payload
+        source = image.source
         fields: dict[str, Any] = {
             "key": sample_key(source.id, self._task.condition),
             "source_id": source.id,
-            "source_sha256": result.source_sha256,
+            "source_sha256": image.sha256,
             "origin": source.origin,
             "label": source.label,
             "class_name": source.class_name,

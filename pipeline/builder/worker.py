@@ -10,7 +10,7 @@ from itertools import product
 
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import WorkItem
-from pipeline.builder.records import Failure, Output, PreparedImage, SampleResult
+from pipeline.builder.records import Failure, Output, Payload, PreparedImage
 from pipeline.builder.sample_maker import SampleMaker, quarantined
 from pipeline.builder.shard_builder import PartBuilder, part_builder
 from pipeline.execution.work import Attempt, CurrentItem
@@ -171,17 +171,10 @@ def _item(image: SourceImage, condition: Condition) -> str:
     return f"{image.id}.{condition}"
 
 
-def _append(results: Sequence[SampleResult], shards: Shards, counts: BuildCounts) -> None:
+def _append(samples: Sequence[tuple[Output, Payload | Failure]], shards: Shards, counts: BuildCounts) -> None:
     """Append samples to their shards. Raises OSError."""
     start = time.perf_counter()
-    for result in results:
-        shards[result.condition].append(result)
-        counts.add_sample(result.condition.transform, _payload_bytes(result))
+    for output, payload in samples:
+        shards[output.condition].append(output.image, payload)
+        counts.add_sample(output.condition.transform, payload.size)
     counts.add_time("write", start)
-
-
-def _payload_bytes(result: SampleResult) -> int | None:
-    """Return the payload length of a sample in bytes; None for a failed sample."""
-    if isinstance(result.payload, Failure):
-        return None
-    return sum(map(len, result.payload.members.values()))

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.attack import attack_recipe
-from pipeline.attack.clean import CleanImages, Drawn
+from pipeline.attack.clean import CleanImages, drawn
 from pipeline.errors import UserError
 from tests.attack.conftest import LEVELS
 from tests.conftest import ROOT, Run
@@ -106,13 +106,13 @@ def test_another_model_is_named_by_what_differs(clean: Path, attacked: Path) -> 
 def test_samples_are_drawn_by_their_ids(clean: Path) -> None:
     images = CleanImages(str(clean))
     listed = [image.id for image in images]
-    ten, five = ([image.id for image in Drawn(images, count, seed=0)] for count in (10, 5))
+    ten, five = ([image.id for image in drawn(images, count, seed=0)] for count in (10, 5))
     assert (len(ten), len(five)) == (10, 5)
     assert set(five) < set(ten)
     assert ten == [id_ for id_ in listed if id_ in set(ten)]
-    assert ten != [image.id for image in Drawn(images, 10, seed=1)]
+    assert ten != [image.id for image in drawn(images, 10, seed=1)]
     with pytest.raises(UserError, match="has 24 images, but --sample 25 was requested"):
-        Drawn(images, 25, seed=0)
+        drawn(images, 25, seed=0)
 
 
 def test_shipped_recipes() -> None:

@@ -14,6 +14,7 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.execution.pools import (
     CLUSTER_EXECUTORS,
+    IN_PROCESS,
     POOLS,
     SMALL_WORK,
     Crew,
@@ -54,7 +55,7 @@ def test_invalid_executors_are_refused() -> None:
 
 
 def test_every_executor_has_a_pool() -> None:
-    assert set(POOLS) == set(Executor) - {Executor.AUTO}
+    assert set(POOLS) == {*Executor, IN_PROCESS} - {Executor.AUTO}
 
 
 def test_local_executors_refuse_an_address() -> None:
