@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from pipeline.cli.console import AGAIN, report_errors
+from pipeline.cli.console import AGAIN, CommandResult, print_result, report_errors
 from pipeline.errors import Exit, UserError
 from pipeline.settings import (
     ARGUMENT,
@@ -90,6 +90,12 @@ class Making(Printing):
     """
 
     allow_failures: bool = setting(False, FLAG, EXECUTION)
+
+    def finish(self, result: CommandResult, failed: int, output: str) -> None:
+        """Print the result of a command. Raise typer.Exit if it is incomplete, or has failures that are not allowed."""
+        print_result(result, self.as_json, output)
+        if failed and not self.allow_failures:
+            raise typer.Exit(Exit.FAULTS)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from pipeline.attack.request import AttackRequest
-from pipeline.cli.console import CONTINUE, print_result
+from pipeline.cli.console import CONTINUE
 from pipeline.cli.options import MakingJob, command
-from pipeline.errors import Exit
 
 
 @command(CONTINUE)
@@ -27,6 +24,4 @@ def attack(request: AttackRequest, job: MakingJob) -> None:
     watcher = BuildLog() if job.log == "json" else Display()
     with watcher:
         result = run_attack(request, watcher)
-    print_result(result, job.as_json, request.out)
-    if result.built.failed and not job.allow_failures:
-        raise typer.Exit(Exit.FAULTS)
+    job.finish(result, result.built.failed, request.out)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from pipeline.attack.request import AttackRequest, SearchSettings
-from pipeline.cli.console import CONTINUE, print_result
+from pipeline.cli.console import CONTINUE
 from pipeline.cli.options import MakingJob, command
-from pipeline.errors import Exit
 
 
 @command(CONTINUE)
@@ -32,6 +29,4 @@ def budgets(settings: SearchSettings, job: MakingJob) -> None:
     watcher = EvaluationLog() if job.log == "json" else FrameCount("search", "searched")
     with watcher:
         result = run_budgets(request, budget, settings.steps, watcher)
-    print_result(result, job.as_json, settings.out)
-    if result.failed and not job.allow_failures:
-        raise typer.Exit(Exit.FAULTS)
+    job.finish(result, result.failed, settings.out)

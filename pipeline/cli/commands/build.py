@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
 from pipeline.builder.settings import BuildSettings
-from pipeline.cli.console import CONTINUE, print_json, print_lines, print_result, warn
+from pipeline.cli.console import CONTINUE, print_json, print_lines, warn
 from pipeline.cli.options import MakingJob, command
-from pipeline.errors import Exit
 from pipeline.settings import EXECUTION, FLAG, setting
 
 if TYPE_CHECKING:
@@ -62,6 +59,4 @@ def run(request: BuildRequest, job: BuildJob, out: str) -> None:
         return
     with watcher:
         result = run_build(request, watcher)
-    print_result(result, job.as_json, out)
-    if result.failed and not job.allow_failures:
-        raise typer.Exit(Exit.FAULTS)
+    job.finish(result, result.failed, out)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from pipeline.builder.settings import RenderSettings
-from pipeline.cli.console import print_result
 from pipeline.cli.options import Making, command
-from pipeline.errors import Exit
 
 
 @command()
@@ -22,6 +18,4 @@ def render(settings: RenderSettings, options: Making) -> None:
 
     with Display() as watcher:
         result = run_render(settings, watcher)
-    print_result(result, options.as_json, settings.out)
-    if result.failed and not options.allow_failures:
-        raise typer.Exit(Exit.FAULTS)
+    options.finish(result, result.failed, settings.out)
