@@ -22,7 +22,20 @@ from pipeline.storage import Place
 from pipeline.tasks.labels import label_folders
 
 
-class ImageFolder:
+class _Folder:
+    """A folder of images, each a file of its own."""
+
+    def __init__(self, place: Place) -> None:
+        self.location, self._store = place.location, place.store
+        self.ignored: Counter[str] = Counter()
+
+    def read(self, image: SourceImage) -> bytes:
+        """Return the bytes of one file. Raise OSError if it cannot be read."""
+        check_size(image)
+        return self._store.read(image.origin)
+
+
+class ImageFolder(_Folder):
     """A folder of images with one subfolder per class. Class folders can contain subfolders.
 
     Labels follow from the names of all class folders, including empty ones, see :func:`label_folders`. Images directly
@@ -40,11 +53,9 @@ class ImageFolder:
         Raises:
             UserError: The place is not a folder, class names are ambiguous, or images are mixed with class folders.
         """
-        self.location = place.location
+        super().__init__(place)
         if not place.is_folder:
             raise UserError(f"the source {self.location} is not a folder: an imagefolder has one folder per class")
-        self.ignored: Counter[str] = Counter()
-        self._store = place.store
         entries = self._store.entries("")
         folders = [entry.name for entry in entries if entry.is_folder]
         self._classes = [name for name in folders if not is_system_folder(name)]
@@ -77,11 +88,6 @@ class ImageFolder:
             yield from self._folder("", UNLABELLED)
         for name in self._classes:
             yield from self._folder(name, self._labels[name])
-
-    def read(self, image: SourceImage) -> bytes:
-        """Return the bytes of one file. Raise OSError if it cannot be read."""
-        check_size(image)
-        return self._store.read(image.origin)
 
     def _folder(self, class_name: str, label: int) -> Iterator[SourceImage]:
         """Yield the images of one class folder and its subfolders."""
@@ -131,7 +137,7 @@ class ImageFolder:
             )
 
 
-class AnyFolder:
+class AnyFolder(_Folder):
     """Any folder of images, flat or nested, without classes.
 
     The id of an image is its path relative to the root with its suffix, so ``a/x.jpg`` and ``a/x.png`` are two images.
@@ -143,9 +149,8 @@ class AnyFolder:
 
     def __init__(self, place: Place) -> None:
         """Open the folder. Raise UserError if the place is not a folder."""
-        self.location = place.location
-        self.ignored: Counter[str] = Counter()
-        self._store = folder_of(place)
+        super().__init__(place)
+        folder_of(place)
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield all images in order. Raise UserError if a name is not valid text."""
@@ -156,8 +161,3 @@ class AnyFolder:
                 yield SourceImage(path, UNLABELLED, "", path, size)
             else:
                 self.ignored[counted_as(path)] += 1
-
-    def read(self, image: SourceImage) -> bytes:
-        """Return the bytes of one file. Raise OSError if it cannot be read."""
-        check_size(image)
-        return self._store.read(image.origin)

@@ -188,7 +188,16 @@ class LocalStore:
         return {name: named[name] for name in sorted(named, key=path_sort_key)}
 
     def walk(self, folder: str, skipped: Callable[[str], bool] = skip_nothing) -> Iterator[tuple[str, int]]:
-        """Yield the name and size in bytes of all visible files below ``folder``, unordered. Links are followed.
+        """Yield the name and size in bytes of all visible files, see :meth:`folders`."""
+        for name, entries in self.folders(folder, skipped):
+            for entry in entries:
+                if not entry.is_folder:
+                    yield f"{name}/{entry.name}" if name else entry.name, entry.size
+
+    def folders(
+        self, folder: str, skipped: Callable[[str], bool] = skip_nothing
+    ) -> Iterator[tuple[str, list[FolderEntry]]]:
+        """Yield a folder and all below it, by name, with their visible files and subfolders. Links are followed.
 
         Args:
             folder: Path relative to the store.
@@ -209,12 +218,10 @@ class LocalStore:
             first = seen.setdefault((about.st_dev, about.st_ino), name)
             if first != name:
                 raise UserError(f"{self.root}/{name} and {self.root}/{first} are the same folder; remove the link")
-            for entry in self.entries(name):
-                path = f"{name}/{entry.name}" if name else entry.name
-                if not entry.is_folder:
-                    yield path, entry.size
-                elif not skipped(entry.name):
-                    waiting.append(path)
+            entries = self.entries(name)
+            yield name, entries
+            below = [entry.name for entry in entries if entry.is_folder and not skipped(entry.name)]
+            waiting += [f"{name}/{each}" if name else each for each in reversed(below)]
 
     def scratch(self) -> Path:
         """Return a new path for a temporary file. Raise UserError if it would be outside of the store."""

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from pipeline.errors import UserError
 from pipeline.storage import Place, Store
 from pipeline.storage.tars import MAX_MEMBERS, TarMember, UnsafeTarError, safe_members
-
-
-class Member(NamedTuple):
-    """The position and size of a member's data in its tar, in bytes."""
-
-    offset: int
-    size: int
 
 
 class TarIndex:
@@ -23,9 +15,9 @@ class TarIndex:
     def __init__(self, store: Store, tar: str) -> None:
         self._store = store
         self._tar = tar
-        self._members: dict[str, Member] | None = None
+        self._members: dict[str, TarMember] | None = None
 
-    def members(self) -> Mapping[str, Member]:
+    def members(self) -> Mapping[str, TarMember]:
         """Return name -> member. The tar is read on the first call. Raise UserError if the tar is damaged or unsafe."""
         if self._members is None:
             self._members = _all_members(Place(self._store, self._tar))
@@ -45,9 +37,9 @@ class TarIndex:
         return data
 
 
-def _all_members(place: Place) -> dict[str, Member]:
+def _all_members(place: Place) -> dict[str, TarMember]:
     """Return the regular files of a tar in order."""
-    found: dict[str, Member] = {}
+    found: dict[str, TarMember] = {}
     for member in _read_members(place):
         try:
             _add(found, member)
@@ -66,9 +58,9 @@ def _read_members(place: Place, folders: bool = False) -> Iterator[TarMember]:
         raise UserError(f"cannot read the tar {place.location}: {error.strerror or error}") from error
 
 
-def _add(found: dict[str, Member], member: TarMember) -> None:
+def _add(found: dict[str, TarMember], member: TarMember) -> None:
     if member.name in found:
         raise UnsafeTarError(f"has the member {member.name[:200]!r} twice: remove one")
     if len(found) == MAX_MEMBERS:
         raise UnsafeTarError(f"has more than {MAX_MEMBERS} members, the maximum: split it")
-    found[member.name] = Member(member.offset, member.size)
+    found[member.name] = member

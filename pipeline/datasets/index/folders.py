@@ -17,6 +17,7 @@ from pipeline.sources.base import LONGEST_LIST
 from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, is_system_folder, suffix
 from pipeline.storage import LocalStore
 from pipeline.storage.tar_index import TarIndex
+from pipeline.storage.tars import TarMember
 from pipeline.text import SHOWN, shown
 
 EXPORT_FILE = "export.toml"
@@ -55,7 +56,10 @@ def find_folders(root: Path, labelling: Labelling) -> DetectedLayout:
     store, encoders = LocalStore(str(root)), labelling.encoders
     images: dict[str, int] = {}
     ignored: Counter[str] = Counter()
-    for folder, below, files in _walk(store):
+    for folder, entries in store.folders("", is_system_folder):
+        store.path(folder)  # raises UserError for a link to outside of the store
+        below = [entry for entry in entries if entry.is_folder and not is_system_folder(entry.name)]
+        files = [entry.name for entry in entries if not entry.is_folder]
         other = [name for name in files if not is_sample(name, f"{root}/{folder}", encoders)]
         samples = len(files) - len(other)
         ignored.update(counted_as(name) for name in other if folder or name not in GENERATED_FILES)
@@ -95,7 +99,7 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
     root, tars = (path, files_with(path, TAR)) if path.is_dir() else (path.parent, [path.name])
     encoders, folders, ignored = labelling.encoders, list[str](), Counter[str]()
     other = set[str]()
-    label_members: dict[tuple[str, str], tuple[int, int]] = {}
+    label_members: dict[tuple[str, str], TarMember] = {}
     for tar in tars:
         content = TarIndex(LocalStore(str(root)), tar)
         for name, member in content.members().items():
@@ -108,12 +112,12 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
                 continue
             if not folder:
                 raise UserError(f"{root / tar}: {name} is not in a class folder; supported: {expected_folders()}")
-            found.setdefault(folder, []).append(TarSample(f"{folder}/{file}", tar, *member))
+            found.setdefault(folder, []).append(TarSample(f"{folder}/{file}", tar, member.offset, member.size))
         folders += [PurePosixPath(name).as_posix() for name in content.folders() if not is_hidden(f"{name}/x")]
     images = {folder: len(samples) for folder, samples in found.items()}
-    beside = {folder.rpartition("/")[0] for folder in found}
+    parents = {folder.rpartition("/")[0] for folder in found}
     for folder in folders:  # a folder beside class folders is a class too, even if it is empty
-        if folder != "." and folder.rpartition("/")[0] in beside and folder not in beside:
+        if folder != "." and folder.rpartition("/")[0] in parents and folder not in parents:
             if labelling.names_every_folder and folder in other and folder not in found:
                 what = "contains files but no images, and would count as a class"
                 raise UserError(f"{path}: {folder} {what}: remove it from the tar")
@@ -129,9 +133,10 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
         members = [sample for folder in folders for sample in found.get(folder, ())]
         for name, tar, offset, size in sorted(members, key=lambda sample: PurePosixPath(sample.path).parts[-2:]):
             entry = file_entry(name, tar, offset, size, chosen.label(name), encoders[suffix(name)])
-            span = label_members.get((tar, PurePosixPath(name).with_suffix("").as_posix()))
-            if labelling.names_every_folder and span:
-                label = LocalStore(str(root)).read(tar, span[0], min(span[1], SHOWN)).decode(errors="replace").strip()
+            beside = label_members.get((tar, PurePosixPath(name).with_suffix("").as_posix()))
+            if labelling.names_every_folder and beside:
+                content = LocalStore(str(root)).read(tar, beside.offset, min(beside.size, SHOWN))
+                label = content.decode(errors="replace").strip()
                 if label != str(entry.label):
                     raise UserError(
                         f"{root / tar}: {name} has label {entry.label} from its folder, but {shown(label)} in its "
@@ -157,26 +162,6 @@ def is_sample(name: str, where: str, encoders: Mapping[str, str]) -> bool:
         allowed = ", ".join(encoders)
         raise UserError(f"{where}: {name} is an image in an unsupported format: convert it to one of {allowed}")
     return ending in encoders
-
-
-def _walk(store: LocalStore) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield each folder with its subfolders and files, by name. Skip hidden files and folders, and system folders.
-
-    Raises:
-        UserError: A folder cannot be listed, is outside of the store, or is reached twice.
-    """
-    seen: dict[tuple[int, int], str] = {}
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        about = store.path(folder).stat()
-        first = seen.setdefault((about.st_dev, about.st_ino), folder)
-        if first != folder:
-            raise UserError(f"{store.root}/{folder} and {store.root}/{first} are the same folder; remove the link")
-        entries = store.entries(folder)
-        below = [entry.name for entry in entries if entry.is_folder and not is_system_folder(entry.name)]
-        yield folder, below, [entry.name for entry in entries if not entry.is_folder]
-        waiting += [f"{folder}/{name}" if folder else name for name in reversed(below)]
 
 
 def _listed_labels(store: LocalStore, folder: str) -> Iterator[tuple[str, int]]:
