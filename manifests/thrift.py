@@ -48,7 +48,8 @@ def _value(data: bytes, offset: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _INTEGERS:
         return _integer(data, offset)
     if kind == _BINARY:
-        return _binary(data, offset)
+        length, offset = _varint(data, offset)
+        return data[offset : offset + length], offset + length
     if kind == _STRUCT:
         return read_struct(data, offset, depth - 1)
     if kind in (_LIST, _SET):
@@ -71,11 +72,6 @@ def _list(data: bytes, offset: int, depth: int) -> tuple[list[Any], int]:
         value, offset = _value(data, offset, kind, depth)
         values.append(value)
     return values, offset
-
-
-def _binary(data: bytes, offset: int) -> tuple[bytes, int]:
-    length, offset = _varint(data, offset)
-    return data[offset : offset + length], offset + length
 
 
 def _integer(data: bytes, offset: int) -> tuple[int, int]:

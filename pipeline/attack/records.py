@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -17,21 +17,6 @@ from pipeline.storage import Store, read_groups_ahead
 
 RECORDS = JobFolder("data set", RECIPE_FILE, ATTACKS_FILE, "attacks", FACT_TASK)
 """``attacks.parquet`` and its parts, one per shard."""
-
-SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("clean_top1", pa.int32(), nullable=False),
-        pa.field("right_before", pa.bool_(), nullable=False),
-        pa.field("right_after", pa.bool_(), nullable=False),
-        pa.field("linf", pa.float64(), nullable=False),
-        pa.field("l2", pa.float64(), nullable=False),
-        pa.field("l1", pa.float64(), nullable=False),
-        pa.field("steps", pa.int64(), nullable=False),
-        pa.field("component", pa.string(), nullable=False),
-        pa.field("zero_gradient", pa.bool_(), nullable=False),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -61,6 +46,14 @@ class Record:
     steps: int = 0
     component: str = ""
     zero_gradient: bool = False
+
+
+_TYPES = {"str": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "clean_top1": pa.int32()}
+"""Types of columns, by the names of those in Python, or by their own names."""
+
+SCHEMA = pa.schema(
+    [pa.field(each.name, _TYPES.get(each.name) or _TYPES[str(each.type)], nullable=False) for each in fields(Record)]
+)
 
 
 def publish_records(store: Store, task: ShardTask, records: Sequence[Record]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 import manifests
+from manifests import Row
 from pipeline.builder.committed import COMPARED_IMAGES, Committed, RecordedBlock, evenly_spaced
 from pipeline.builder.plan import WorkItem
 from pipeline.errors import UserError
@@ -55,12 +56,17 @@ def checked_blocks(
         yield block
 
 
+def _rows(store: Store, part: str) -> list[Row]:
+    """Return the rows of a manifest part; none if it cannot be read."""
+    try:
+        return list(manifests.read_rows(store.path(part)))
+    except (OSError, ValueError):
+        return []
+
+
 def _compare_content(store: Store, part: str, block: WorkItem, source: Source, count: int) -> None:
     """Read some images of a block again and compare them with the manifest part. Raises UserError."""
-    try:
-        rows = {row.source_id: row for row in manifests.read_rows(store.path(part)) if row.status == manifests.OK}
-    except (OSError, ValueError):
-        return
+    rows = {row.source_id: row for row in _rows(store, part) if row.status == manifests.OK}
     for image in evenly_spaced([image for image in block.images if image.id in rows], count):
         try:
             digest = source_digest(source.read(image))
@@ -76,10 +82,7 @@ def _compare_content(store: Store, part: str, block: WorkItem, source: Source, c
 
 def _refuse_other_labels(store: Store, part: str, block: WorkItem, source: Source) -> None:
     """Raise UserError if an image of a block was built with another label."""
-    try:
-        built = {(row.source_id, row.class_name): row.label for row in manifests.read_rows(store.path(part))}
-    except (OSError, ValueError):
-        return
+    built = {(row.source_id, row.class_name): row.label for row in _rows(store, part)}
     for image in block.images:
         label = built.get((image.id, image.class_name), image.label)
         if label != image.label:
@@ -92,12 +95,8 @@ def _refuse_other_labels(store: Store, part: str, block: WorkItem, source: Sourc
 
 def _difference(store: Store, recorded: RecordedBlock, block: WorkItem) -> str:
     """Return the first difference between a block and the one that was built, for messages."""
-    name = f"block {block.index:06d}"
-    try:
-        rows = list(manifests.read_rows(store.path(recorded.part)))
-    except (OSError, ValueError):
-        return name
-    for row, image in zip_longest(rows, block.images[: recorded.images]):
+    name, rows = f"block {block.index:06d}", _rows(store, recorded.part)
+    for row, image in zip_longest(rows, block.images[: recorded.images] if rows else ()):
         if row is None or image is None:
             return f"{name} had {len(rows):,} images, of which {min(len(block.images), recorded.images):,} remain"
         if (row.source_id, row.label, row.class_name, row.origin) != (

@@ -364,7 +364,8 @@ def _make_random(data_set: Rendered, generator: random.Random, found: Findings) 
     faulty = {fault.where for fault in found.faults}
     chunks = [chunk for chunk in data_set.chunks() if chunk.samples]
     for chunk in generator.choices(chunks, k=RANDOM_SAMPLES if chunks else 0):
-        row = next(islice(_sound_rows(data_set, chunk), generator.randrange(chunk.samples), None))
+        sound = (row for row in data_set.rows_of(chunk) if row.status == manifests.OK)
+        row = next(islice(sound, generator.randrange(chunk.samples), None))
         if row.key in faulty:
             continue
         try:
@@ -372,7 +373,3 @@ def _make_random(data_set: Rendered, generator: random.Random, found: Findings) 
         except UserError as error:
             faulty.add(row.key)
             found.fault(row.key, str(error))
-
-
-def _sound_rows(data_set: Rendered, chunk: Chunk) -> Iterator[manifests.Row]:
-    return (row for row in data_set.rows_of(chunk) if row.status == manifests.OK)

@@ -206,7 +206,9 @@ class _ShardChunk:
 def _shard_chunks(data_set: Stored) -> Iterator[_ShardChunk]:
     """Yield the manifest by shards. Files of an index may have many rows, which are split."""
     most = data_set.most_rows
-    for (shard, transform, level), group in groupby(data_set.rows(), key=_shard_key):
+    for (shard, transform, level), group in groupby(
+        data_set.rows(), key=lambda row: (row.shard, row.transform, row.level)
+    ):
         sha256 = None
         while rows := list(islice(group, most)):
             if sha256 is not None and not data_set.splits:
@@ -216,11 +218,6 @@ def _shard_chunks(data_set: Stored) -> Iterator[_ShardChunk]:
                 )
             is_first, sha256 = sha256 is None, sha256 or rows[0].shard_sha256
             yield _ShardChunk(shard, Condition(transform, level), rows, sha256, is_first)
-
-
-def _shard_key(row: Row) -> tuple[str, str, int]:
-    """Return a key that is the same for consecutive rows of one condition in one shard."""
-    return row.shard, row.transform, row.level
 
 
 def _check_chunk(data_set: Stored, chunk: _ShardChunk, further: CheckPayload | None) -> Findings:

@@ -108,7 +108,11 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
         stack.enter_context(redirect_stdout(sys.stderr))
         on_sigterm = signal.getsignal(signal.SIGTERM)
         try:
-            cpus = _start(ray, workers, stack) if address is None else _join(ray, workers, address)
+            if address is None:
+                cpus = _start(ray, workers, stack)
+            else:
+                ray.init(address=address, job_config=_job_config(ray), **_QUIET)
+                cpus = workers or int(ray.cluster_resources().get("CPU", 1))
         except (OSError, ValueError, RuntimeError, AssertionError, ray.exceptions.RayError) as error:
             ray.shutdown()
             raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
@@ -154,12 +158,6 @@ def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
             address="local", num_cpus=cpus, include_dashboard=False, job_config=_job_config(ray), **options, **_QUIET
         )
     return cpus
-
-
-def _join(ray: Any, workers: int | None, address: str) -> int:
-    """Join a running cluster and return the number of workers."""
-    ray.init(address=address, job_config=_job_config(ray), **_QUIET)
-    return workers or int(ray.cluster_resources().get("CPU", 1))
 
 
 class _FixedPath(list[str]):

@@ -331,10 +331,6 @@ def _nvidia() -> tuple[Any, Any]:
     return codec, nvimgcodec.DecodeParams(apply_exif_orientation=False)
 
 
-def _pillow_library() -> str:
-    return f"Pillow {importlib.metadata.version('pillow')}, libjpeg-turbo {features.version('libjpeg_turbo')}"
-
-
 def _opencv_library() -> str:
     lines = cv2.getBuildInformation().splitlines()
     jpeg = next((line.split(":", 1)[1].strip() for line in lines if line.strip().startswith("JPEG:")), "unknown JPEG")
@@ -348,10 +344,6 @@ def _ffmpeg_library() -> str:
     return f"PyAV {av.__version__}, libavcodec {codec}, libswscale {scaler}"
 
 
-def _turbo_library() -> str:
-    return f"simplejpeg {importlib.metadata.version('simplejpeg')}"
-
-
 def _nvjpeg_library() -> str:
     from nvidia import nvimgcodec
 
@@ -360,10 +352,17 @@ def _nvjpeg_library() -> str:
 
 
 DECODERS: Mapping[str, Decoder] = {
-    "pillow": Decoder(_pillow, _pillow_library, "pip install pillow", strict=False),
+    "pillow": Decoder(
+        _pillow,
+        lambda: f"Pillow {importlib.metadata.version('pillow')}, libjpeg-turbo {features.version('libjpeg_turbo')}",
+        "pip install pillow",
+        strict=False,
+    ),
     "opencv": Decoder(_opencv, _opencv_library, "pip install opencv-python", strict=False),
     "ffmpeg": Decoder(_ffmpeg, _ffmpeg_library, "pip install av"),
-    "turbo-fast": Decoder(_turbo_fast, _turbo_library, "pip install simplejpeg"),
+    "turbo-fast": Decoder(
+        _turbo_fast, lambda: f"simplejpeg {importlib.metadata.version('simplejpeg')}", "pip install simplejpeg"
+    ),
     "nvjpeg": Decoder(
         _nvjpeg,
         _nvjpeg_library,

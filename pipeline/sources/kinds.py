@@ -59,10 +59,6 @@ def _has_all(*names: str) -> Callable[[Place], bool]:
     return lambda place: all(place.has(name) for name in names)
 
 
-def _has_any(*names: str) -> Callable[[Place], bool]:
-    return lambda place: any(place.has(name) for name in names)
-
-
 def _never(place: Place) -> bool:
     return False
 
@@ -141,7 +137,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "imagenet64": Kind(
         downsampled_imagenet,
-        _has_any(*DOWNSAMPLED_FILES),
+        lambda place: any(map(place.has, DOWNSAMPLED_FILES)),
         "validation images of downsampled ImageNet (val_data or val_data.npz)",
     ),
     "webdataset": Kind(WebDatasetTars, _is_webdataset, "WebDataset tars"),

@@ -22,7 +22,8 @@ from pipeline.sources.base import (
 )
 from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, suffix
 from pipeline.storage import Place
-from pipeline.storage.tar_index import Member, TarIndex
+from pipeline.storage.tar_index import TarIndex
+from pipeline.storage.tars import TarMember
 
 MAX_SIDE_BYTES = 2**20
 """Size limit in bytes for a ``.cls`` or ``.json`` member."""
@@ -103,7 +104,7 @@ class WebDatasetTars:
             tar = f"{tar}#{more}"
         return self._indexes[tar].read(name)
 
-    def _parts(self, index: TarIndex) -> Iterator[tuple[str, str, str, Member]]:
+    def _parts(self, index: TarIndex) -> Iterator[tuple[str, str, str, TarMember]]:
         """Yield key, extension, name and position of each member that is not hidden."""
         for name, member in index.members().items():
             if is_hidden(name):
@@ -111,7 +112,7 @@ class WebDatasetTars:
             else:
                 yield (*_split_key(name), name, member)
 
-    def _image(self, tar: str, key: str, sample: Mapping[str, tuple[str, Member]]) -> tuple[SourceImage, bool]:
+    def _image(self, tar: str, key: str, sample: Mapping[str, tuple[str, TarMember]]) -> tuple[SourceImage, bool]:
         """Return the image of a sample, and whether it has a label."""
         images = [extension for extension in sample if suffix(f"x.{extension}") in SUFFIXES]
         if len(images) != 1:
@@ -126,7 +127,7 @@ class WebDatasetTars:
         image = SourceImage(key, number, named if class_name is None else class_name, f"{tar}#{name}", member.size)
         return image, label is not None
 
-    def _label(self, tar: str, key: str, sample: Mapping[str, tuple[str, Member]]) -> tuple[int | None, str | None]:
+    def _label(self, tar: str, key: str, sample: Mapping[str, tuple[str, TarMember]]) -> tuple[int | None, str | None]:
         """Return the label and the class name of a sample, None for each that is missing."""
         where = f"{tar}: the sample {key!r}"
         fields = self._json_fields(tar, where, sample)
@@ -146,7 +147,7 @@ class WebDatasetTars:
             )
         return label, class_name
 
-    def _json_fields(self, tar: str, where: str, sample: Mapping[str, tuple[str, Member]]) -> dict[str, Any]:
+    def _json_fields(self, tar: str, where: str, sample: Mapping[str, tuple[str, TarMember]]) -> dict[str, Any]:
         if "json" not in sample:
             return {}
         try:
@@ -157,7 +158,7 @@ class WebDatasetTars:
             raise UserError(f"{where}: cannot read the label: .json is not an object")
         return fields
 
-    def _side(self, tar: str, where: str, part: tuple[str, Member]) -> bytes:
+    def _side(self, tar: str, where: str, part: tuple[str, TarMember]) -> bytes:
         name, member = part
         if member.size > MAX_SIDE_BYTES:
             raise UserError(f"{where}: {name} has {member.size} bytes; the maximum is {MAX_SIDE_BYTES}")
@@ -167,13 +168,13 @@ class WebDatasetTars:
             raise UserError(f"cannot read {tar}: {error.strerror or error}") from error
 
 
-def _sample(tar: str, key: str, group: list[tuple[str, str, str, Member]]) -> dict[str, tuple[str, Member]]:
+def _sample(tar: str, key: str, group: list[tuple[str, str, str, TarMember]]) -> dict[str, tuple[str, TarMember]]:
     """Return extension -> name and position. Raise UserError if the key is invalid or an extension occurs twice."""
     if any(part in ("", ".") for part in key.split("/")[1:]):
         raise UserError(f"{tar}: the member {group[0][2]!r} has an empty part or '.' in its path: rename it")
     identifier(key)
     refuse_skipped(key, f"{tar}: the key {key!r}")
-    sample: dict[str, tuple[str, Member]] = {}
+    sample: dict[str, tuple[str, TarMember]] = {}
     for _, extension, name, member in group:
         if extension in sample:
             raise UserError(f"{tar}: the sample {key!r} has .{extension} twice: {sample[extension][0]!r} and {name!r}")

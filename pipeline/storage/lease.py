@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Protocol
 
 from pipeline.errors import UnreachableError, UserError
+from pipeline.storage.base import Store
 
 HEARTBEAT_S = 5.0
 TIMEOUT_S = 20.0
@@ -30,19 +31,8 @@ TIE_WAIT_S = 5.0
 _FOLDER, _TICKET, _HEARTBEAT = ".lock", ".ticket", ".alive"
 
 
-class Files(Protocol):
-    """The methods of a store that a lease uses."""
-
-    root: str
-
-    def publish_bytes(self, data: bytes, name: str) -> None:
-        """Write a small file atomically."""
-
-    def remove(self, name: str) -> None:
-        """Delete a file if it exists."""
-
-    def listing(self, folder: str, suffix: str) -> dict[str, int]:
-        """Return name -> size in bytes of the files below a folder whose names end with ``suffix``."""
+class Files(Store, Protocol):
+    """A store whose files have times."""
 
     def modified(self, name: str) -> datetime | None:
         """Return when a file was last written, by the clock of the store, or None if it does not exist."""

@@ -67,22 +67,21 @@ def _by_severity(condition: Condition) -> str:
     return condition_folder(condition)
 
 
-def _by_config(condition: Condition) -> str:
-    """Return the folder as in TensorFlow Datasets: ``fog_3``."""
-    return f"{_transform(condition)}_{condition.level}" if condition.level else _transform(condition)
+def _with_level(condition: Condition, unnamed: int) -> str:
+    """Return the transform and its level, ``fog_3``, or only the transform for levels up to ``unnamed``."""
+    return f"{_transform(condition)}_{condition.level}" if condition.level > unnamed else _transform(condition)
 
 
-def _by_difficulty(condition: Condition) -> str:
-    """Return the folder as in ImageNet-P: ``gaussian_noise``, or ``gaussian_noise_2`` for higher difficulties."""
-    return f"{_transform(condition)}_{condition.level}" if condition.level > 1 else _transform(condition)
+_by_config, _by_difficulty = partial(_with_level, unnamed=0), partial(_with_level, unnamed=1)
+"""Functions that return the folder as in TensorFlow Datasets, and as in ImageNet-P."""
 
 
 def _class_paths(running: Export, folder_of: FolderOf, sequences: bool) -> list[str]:
     """Return the folders of all conditions, for layouts with class folders."""
-    if sequences:
-        _refuse_images(running)
-    else:
+    if not sequences:
         _refuse_sequences(running, "use mp4 or frames")
+    elif not running.data_set.family.sequences:
+        raise UserError(f"{running.data_set.name} contains single images: use imagefolder")
     running.warnings += running.folders.warnings
     return [folder_of(condition) for condition in running.survey.conditions]
 
@@ -244,7 +243,8 @@ def _parquet(running: Export) -> None:
         target.reserve_name(name, chunk.name)
         facts = {"manifest": running.manifest_digest, "rows": f"{chunk.first}+{chunk.count}"}
         path = target.path(name)
-        expected = {**facts, **_metadata(schema)}.items()
+        features = {name.decode(): value.decode() for name, value in schema.metadata.items()}
+        expected = {**facts, **features}.items()
         if manifests.is_sealed_file(path) and manifests.read_facts(path).items() >= expected:
             target.there += 1
             running.samples += chunk.samples
@@ -257,10 +257,6 @@ def _parquet(running: Export) -> None:
             writer.add_key_value_metadata(manifests.with_blank_seal(facts))
         manifests.seal_file(aside)
         target.publish(aside, path)
-
-
-def _metadata(schema: pa.Schema) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in schema.metadata.items()}
 
 
 def _parquet_schema(running: Export) -> pa.Schema:
@@ -339,11 +335,6 @@ def _imagenet_s_folder(running: Export) -> None:
 def _refuse_sequences(running: Export, instead: str) -> None:
     if running.data_set.family.sequences:
         raise UserError(f"{running.data_set.name} contains sequences: {instead}")
-
-
-def _refuse_images(running: Export) -> None:
-    if not running.data_set.family.sequences:
-        raise UserError(f"{running.data_set.name} contains single images: use imagefolder")
 
 
 def _class_layout(

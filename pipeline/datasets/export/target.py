@@ -167,11 +167,8 @@ class Target:
 
     def count(self, names: Iterable[str]) -> int:
         """Return the number of files with these paths or in folders with these paths."""
-        return sum(self._count(name) for name in names)
-
-    def _count(self, name: str) -> int:
-        path = self.store.path(name)
-        return sum(1 for _ in self.store.walk(name)) if path.is_dir() else int(path.is_file())
+        paths = ((name, self.store.path(name)) for name in names)
+        return sum(sum(1 for _ in self.store.walk(name)) if path.is_dir() else path.is_file() for name, path in paths)
 
     def _refuse_other_content(self, record: ExportRecord, paths: Collection[str]) -> None:
         root = self.store.root
