@@ -9,11 +9,11 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike
-from torch.utils.data import default_collate, get_worker_info
+from torch.utils.data import default_collate
 
 from corruptions import ccc
 from pipeline.errors import UserError
-from pipeline.loaders.items import FORMS, Form, InputTransform, empty
+from pipeline.loaders.items import FORMS, Form, InputTransform, empty, survive_forks, use_one_thread
 from pipeline.loaders.order import SEED_LIMIT
 from pipeline.loaders.streams import Batch, SharedStream
 from pipeline.render.ccc import LONGEST_STREAM, CCCImages, Place, ccc_images
@@ -83,6 +83,7 @@ class CCC(SharedStream):
         equal_ranks: bool = False,
     ) -> None:
         super().__init__(rank, world_size, equal_ranks)
+        survive_forks()
         stream = ccc.StreamKey(
             baseline, _COUNT.checked(speed, "speed"), integer(0, SEED_LIMIT - 1).checked(seed, "seed")
         )
@@ -116,8 +117,7 @@ class CCC(SharedStream):
         return -(-self._images.length // (self._batch_size or 1))
 
     def _made(self, items: Sequence[int]) -> Iterator[Any]:
-        if get_worker_info() is not None:
-            cv2.setNumThreads(1)
+        use_one_thread()
         if self._batch_size is None:
             for number in items:
                 place = self._images.at(number)

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Literal
 
 import cv2
@@ -141,6 +142,30 @@ def _different_shapes(shapes: Iterable[tuple[int, ...]]) -> UserError:
 default_collate_fn_map[Item] = _collate
 
 
+@cache
+def survive_forks() -> None:
+    """Make OpenCV end its threads before each fork of this process, and start them again on use.
+
+    A forked process has none of them, and waits for them forever when it sets their number.
+    """
+    numbers: list[int] = []
+
+    def end_threads() -> None:
+        numbers.append(cv2.getNumThreads())
+        cv2.setNumThreads(1)
+
+    def restore_number() -> None:
+        cv2.setNumThreads(numbers.pop())
+
+    os.register_at_fork(before=end_threads, after_in_parent=restore_number, after_in_child=restore_number)
+
+
+def use_one_thread() -> None:
+    """Set the number of OpenCV's threads to 1 in a loader process, since there is one for each CPU."""
+    if get_worker_info() is not None:
+        cv2.setNumThreads(1)
+
+
 def open_data(data: Data) -> DataSet:
     """Return an opened data set; raise UserError for a location without one, and for other types."""
     if isinstance(data, DataSet):
@@ -170,6 +195,7 @@ class Items:
         Raises:
             UserError: If an argument is invalid.
         """
+        survive_forks()
         sequences = data_set.family.sequences
         self._location = data_set.absolute_location
         self.form = as_ if as_ is not None else "tensor" if input_transform is None or sequences else "pil"
@@ -191,10 +217,8 @@ class Items:
     @property
     def data_set(self) -> DataSet:
         """The data set, opened in this process."""
-        # Clients of object stores, and OpenCV's threads, do not survive a fork.
-        if self._opened is None or self._opened[0] != os.getpid():
-            if get_worker_info() is not None:
-                cv2.setNumThreads(1)
+        if self._opened is None or self._opened[0] != os.getpid():  # clients of object stores do not survive a fork
+            use_one_thread()
             self._opened = os.getpid(), open_data_set(*self._location)
         return self._opened[1]
 

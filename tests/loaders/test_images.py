@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -123,6 +125,25 @@ def test_loader_processes_read_equal_batches(built_once: Path) -> None:
             torch.cat([batch for batch, _, _ in batches]), torch.stack([image for image, *_ in expected])
         )
         assert torch.cat([labels for _, labels, _ in batches]).tolist() == [label for _, label, _ in expected]
+
+
+def test_loader_processes_of_a_process_with_threads_of_opencv_do_not_hang(rendered: rs.DataSet) -> None:
+    script = """
+import sys
+import cv2, numpy
+from torch.utils.data import DataLoader
+import robustshards as rs
+from robustshards.torch import Images
+
+images = Images(rs.open(sys.argv[1]), "contrast", 1)
+images[0]
+cv2.setNumThreads(4)
+cv2.GaussianBlur(numpy.zeros((1000, 1000, 3), numpy.uint8), (31, 31), 5)
+print(len(list(DataLoader(images, num_workers=1, multiprocessing_context="fork"))), cv2.getNumThreads())
+"""
+    arguments = [sys.executable, "-c", script, rendered.location.folder]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "6 4\n"
 
 
 def test_batches_are_decoded_into_one_tensor_unless_items_are_mixed(built_once: Path) -> None:
