@@ -77,12 +77,14 @@ class Location(NamedTuple):
         data: Folder with the files of an index, or the source of a rendered data set. None for the known ones.
         pixels: Whether a rendered data set skips its encoder and decoder.
         cache: Folder of the prepared photographs of a rendered data set, or "off". None for the user's cache folder.
+        clean: That of clean images which belong to it, see ``WithClean``. None for none.
     """
 
     folder: str
     data: str | None = None
     pixels: bool = False
     cache: str | None = None
+    clean: Location | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -152,6 +154,19 @@ class DataSet:
     def absolute_location(self) -> Location:
         """The location with absolute paths, for processes in other folders."""
         return self.location._replace(folder=absolute(self.location.folder))
+
+    @property
+    def main(self) -> DataSet:
+        """The data set without clean images that were added to it."""
+        return self
+
+    def prepare_cache(self) -> str:
+        """Create the cache of prepared photographs, if it has one, and return what it will hold, as text.
+
+        Raises:
+            UserError: Its folder cannot be used.
+        """
+        return ""
 
     def manifest_digest(self) -> str:
         """Return the SHA-256 of the manifest in hexadecimal."""

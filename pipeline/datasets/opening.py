@@ -23,6 +23,7 @@ from pipeline.datasets.paths import (
 )
 from pipeline.datasets.rendered import Rendered
 from pipeline.datasets.rendered_table import RenderedTable
+from pipeline.datasets.with_clean import with_clean
 from pipeline.errors import UserError
 from pipeline.images.encoders import Npy
 from pipeline.recipes import library
@@ -49,7 +50,13 @@ class IndexTable(StrictTable):
     task: Task | None = None
 
 
-def open_data_set(folder: str, data: str | None = None, pixels: bool = False, cache: str | None = None) -> DataSet:
+def open_data_set(
+    folder: str,
+    data: str | None = None,
+    pixels: bool = False,
+    cache: str | None = None,
+    clean: Location | None = None,
+) -> DataSet:
     """Open the data set in a folder.
 
     Args:
@@ -59,11 +66,14 @@ def open_data_set(folder: str, data: str | None = None, pixels: bool = False, ca
             machine.
         pixels: Whether a rendered data set skips its encoder and decoder.
         cache: Folder of the prepared photographs of a rendered data set, or "off". None for the user's cache folder.
+        clean: Clean images to add.
 
     Raises:
         UserError: The folder is not a readable data set, the location of its files is not trusted, or an option does
             not apply to it.
     """
+    if clean is not None:
+        return with_clean(open_data_set(folder, data, pixels, cache), open_data_set(*clean))
     store, location = open_store(folder), Location(folder, data, pixels, cache)
     if store.size(RENDERED_FILE) >= 0:
         return _rendered(store, location)

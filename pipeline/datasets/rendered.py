@@ -75,11 +75,7 @@ class Rendered(DataSet):
         return super().absolute_location._replace(data=absolute(self.source), cache=kept)
 
     def prepare_cache(self) -> str:
-        """Create the cache of prepared photographs, and return what it will hold, as text.
-
-        Raises:
-            UserError: Its folder cannot be used.
-        """
+        """Create the cache of prepared photographs, and return what it will hold. Raise UserError if it cannot be."""
         make_room(self.cache_plan)
         problem = PreparedCache(self.cache_plan).problem
         return str(replace(self.cache_plan, images=0, reason=problem) if problem else self.cache_plan)

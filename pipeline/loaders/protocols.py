@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from corruptions.ccc import check_baseline
+from pipeline.datasets.base import DataSet
 from pipeline.errors import UserError
 from pipeline.loaders import orders
 from pipeline.loaders.order import Step, visiting_order
@@ -21,11 +22,12 @@ from pipeline.loaders.orders import Chain, Order
 from pipeline.render.ccc import LONGEST_STREAM
 from pipeline.settings import Kind, choice, integer, number
 from pipeline.sources.base import lines_at
+from pipeline.transforms.clean import CLEAN
 
 Parameters = dict[str, Any]
 
-DEFAULT, MANIFEST, CCC = "continual", "manifest", "ccc"
-"""Names of the default protocol, of the one in the order of the manifest, and of the one that shows photographs."""
+DEFAULT, MANIFEST, CCC, IN_OUT = "continual", "manifest", "ccc", "in-out"
+"""Names of the default protocol, and of those in the order of the manifest, of photographs, and with clean images."""
 
 PUBLISHED_SEVERITY = 5
 """Severity of most published figures."""
@@ -74,7 +76,7 @@ class Protocol:
         parameters: Parameters of its own and their defaults.
         order: Returns the order of the images of an entry, by their labels; None for a random order.
         steps: Returns the entries for conditions.
-        reset: When the model is reset: at the start, or before each entry too.
+        reset: When the model is reset: at the start, or also before each entry (``condition``) or batch.
         across: Whether batches may span two entries.
         batch_size: Default batch size.
         repeats: Whether images may be repeated or left out within an entry.
@@ -123,8 +125,12 @@ _CONDITION_CHAINS: Mapping[str, Chain] = {
 KINDS: Mapping[str, Kind] = {
     "severity": Kind(lambda value: value if value == "all" else integer(0).read(value), "a level, or all"),
     "order": Kind(lambda value: value if value == "canonical" else integer(0, 9).read(value), "0 to 9, or canonical"),
-    "reset": choice("start", "condition"),
+    "reset": choice("start", "condition", "batch"),
     "across": _FLAG,
+    "clean": Kind(
+        lambda value: value if isinstance(value, DataSet) else os.fspath(value), "a data set of clean images"
+    ),
+    "share": number(1e-9, 1),
     "gamma": _ABOVE_ZERO,
     "delta": _ABOVE_ZERO,
     "ratio": _ABOVE_ZERO,
@@ -159,6 +165,17 @@ def _gradual(steps: Sequence[Step], given: Parameters) -> Sequence[Step]:
 
 def _mixed(steps: Sequence[Step], given: Parameters) -> Sequence[Step]:
     return [tuple(condition for step in steps for condition in step)]
+
+
+def _in_out(draw: Draw, given: Parameters) -> Order:
+    """Return a part of the images of each condition in one random order.
+
+    Quirk: as in the published code, the share is that of the clean images and that of the others.
+    """
+    starts = np.cumsum([0, *draw.sizes[:-1]])
+    drawn = (draw.state.permutation(size)[: int(given["share"] * size)] for size in draw.sizes)
+    order = np.concatenate([start + each for start, each in zip(starts, drawn, strict=True)])
+    return draw.state.permutation(order)
 
 
 def _temporal(draw: Draw, given: Parameters) -> Order:
@@ -341,6 +358,17 @@ PROTOCOLS: Mapping[str, Protocol] = {
             repeats=True,
             reported="error over all samples, and per label",
             source="GLI-TTA, in UniTTA (Du et al., 2024)",
+        ),
+        Protocol(
+            name=IN_OUT,
+            conditions=f"{_ONE_BY_ONE}, each mixed with clean images",
+            images=f"{_RANDOM} of a share of both, drawn independently",
+            parameters={"clean": None, "share": 0.5},
+            order=_in_out,
+            steps=lambda steps, given: [(CLEAN, *step) for step in steps],
+            repeats=True,
+            reported="mean accuracy",
+            source="TTAB (Zhao et al., 2023)",
         ),
         Protocol(
             name=CCC,

@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 import manifests
 from manifests import Row
 from pipeline.datasets.base import DataSet
+from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.with_clean import WithClean, with_clean
 from pipeline.errors import UserError
 from pipeline.loaders.orders import Order
-from pipeline.loaders.protocols import find
+from pipeline.loaders.protocols import IN_OUT, find
 from pipeline.loaders.schedule import Schedule, checked_parameters, schedule_of
 from pipeline.sources.base import UNLABELLED
 from pipeline.text import counted, shown
@@ -128,6 +130,28 @@ def check_samples(tables: Iterable[pa.Table], ids: frozenset[str] | None, unlabe
         )
 
 
+def with_clean_images(data_set: DataSet, protocol: str | None, given: Mapping[str, Any]) -> DataSet:
+    """Return the data set that a protocol shows: with clean images, if it mixes them in.
+
+    Args:
+        data_set: The data set.
+        protocol: Name of the protocol. None: continual.
+        given: Parameters of the protocol, as values or text.
+
+    Raises:
+        UserError: The clean images are missing, or do not belong to the data set.
+    """
+    if find(protocol).name != IN_OUT:
+        return data_set
+    clean = checked_parameters(find(protocol), given)["clean"]
+    if clean is None:
+        raise UserError(
+            f"the protocol {IN_OUT} mixes clean images in: give the parameter clean, the folder of a data set of them, "
+            "for example of the recipe imagenet-c-clean"
+        )
+    return with_clean(data_set, clean if isinstance(clean, DataSet) else open_data_set(clean))
+
+
 def read_schedule(
     data_set: DataSet,
     protocol: str | None,
@@ -142,7 +166,7 @@ def read_schedule(
     """Return what a protocol shows of a data set, the ids of its source images, and how many of a subset are missing.
 
     Args:
-        data_set: The data set.
+        data_set: The data set, from :func:`with_clean_images`.
         protocol: Name of the protocol. None: continual.
         given: Parameters of the protocol, as values or text.
         seed: Seed of the orders.
@@ -181,6 +205,9 @@ def read_schedule(
         places = {condition: np.argsort(np.concatenate(parts)) for condition, parts in ranks.items()}
         digest = hashlib.sha256("\n".join(listed).encode("utf-8", "surrogatepass")).hexdigest()[:12]
         schedule = replace(schedule, listed=places, parameters={**schedule.parameters, "listed": digest})
+    if isinstance(data_set, WithClean):
+        digest = data_set.clean.manifest_digest()[:12]
+        schedule = replace(schedule, parameters={**schedule.parameters, "clean": digest})
     return schedule, chosen, missing
 
 

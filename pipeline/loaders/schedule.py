@@ -21,7 +21,18 @@ from numpy.typing import NDArray
 from pipeline.errors import UserError
 from pipeline.loaders.order import Step, check_seed, cut, label_facts, parse_steps
 from pipeline.loaders.orders import CANONICAL, ORDERS, checked_labels
-from pipeline.loaders.protocols import CCC, KINDS, MANIFEST, PUBLISHED_SEVERITY, Draw, Parameters, Protocol, find
+from pipeline.loaders.protocols import (
+    CCC,
+    IN_OUT,
+    KINDS,
+    MANIFEST,
+    PUBLISHED_SEVERITY,
+    Draw,
+    Parameters,
+    Protocol,
+    find,
+)
+from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
 
 Labels = Mapping[Condition, NDArray[np.int32]]
@@ -162,9 +173,10 @@ def schedule_of(
         if "across" in given:
             raise UserError("across cannot be combined with reset 'condition': a batch must not span a reset")
         parameters["across"] = across = False
-    steps = parse_steps(conditions, {condition: len(each) for condition, each in labels.items()}, name)
+    named = {each: labels[each] for each in labels if chosen.name != IN_OUT or each != CLEAN}
+    steps = parse_steps(conditions, {condition: len(each) for condition, each in named.items()}, name)
     if conditions is None:
-        steps = tuple((condition,) for condition in _conditions(labels, parameters, given, name))
+        steps = tuple((condition,) for condition in _conditions(named, parameters, given, name))
     else:
         parameters |= {"severity": None, "order": None}
     if chosen.name == MANIFEST:
@@ -173,7 +185,7 @@ def schedule_of(
             "much larger errors than published: use continual",
             stacklevel=3,
         )
-    if chosen.order:
+    if chosen.order and chosen.name != IN_OUT:
         for condition in dict.fromkeys(condition for step in steps for condition in step):
             checked_labels(labels[condition])
     chosen = replace(chosen, across=across, reset=reset)

@@ -20,7 +20,7 @@ from manifests import Row
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, as_lists, open_data
 from pipeline.loaders.order import Share, check_seed
-from pipeline.loaders.rows import read_schedule, stream_rows
+from pipeline.loaders.rows import read_schedule, stream_rows, with_clean_images
 from pipeline.loaders.schedule import Schedule
 from pipeline.text import counted, printable
 
@@ -210,7 +210,7 @@ class Stream(SharedStream):
         **parameters: Parameters of the protocol, for example ``severity=5, order=5, gamma=0.1``, and ``across``:
             whether batches may span two entries. Default: the published ones. ``listed``: ids of source images, or a
             text file of them; ``single``, ``continual``, ``gradual`` and ``bs1`` show only these, in this order, in
-            every entry.
+            every entry. ``clean``: what ``data`` can be, for ``in-out``, which mixes its clean images in.
 
     Raises:
         UserError: If an argument is invalid, or the data set is not finished or has no such samples. Reading a damaged
@@ -239,7 +239,7 @@ class Stream(SharedStream):
         **parameters: Any,
     ) -> None:
         super().__init__(rank, world_size, equal_ranks)
-        data_set = open_data(data)
+        data_set = with_clean_images(open_data(data), protocol, parameters)
         self._items = Items(data_set, as_, input_transform, columns)
         self._as_lists = bool(as_lists)
         self._batch_size = _check_batch_size(batch_size, self._items, self._as_lists)

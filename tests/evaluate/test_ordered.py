@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,29 @@ def test_protocols_predict_as_a_loop_over_the_stream(
     assert (stream.protocol, stream.seed) == (protocol, 3)
     assert stream.parameters.items() >= parameters.items()
     assert stream.order_sha256 == Stream(built_once, protocol=protocol, shuffle=3, **parameters).schedule.digest
+
+
+def test_clean_images_are_mixed_in(built_once: Path, small_source: Path, tmp_path: Path) -> None:
+    clean = rs.render("imagenet-c-clean", small_source, tmp_path / "clean", cache="off")
+    given = {"severity": 3, "clean": clean}
+    _, expected = adapted(built_once, 4, "in-out", 3, **given)
+    in_out = {**given, "protocol": "in-out", "seed": 3, "batch_size": 4}
+    found = rs.evaluate(ADAPTING, built_once, loaders=2, **{**in_out, "clean": tmp_path / "clean"})
+    np.testing.assert_allclose(found.predictions["confidence"], expected, atol=2e-4)
+    shown = found.predictions["transform"].to_pylist()
+    assert [Counter(part) for part in (shown[:6], shown[6:])] == [
+        {"gaussian_noise": 3, "none": 3},
+        {"contrast": 3, "none": 3},
+    ]
+    assert found.table.stream is not None
+    assert found.table.stream.parameters["clean"] == clean.manifest_digest()[:12]
+    assert rs.evaluate(Resetting, built_once, **in_out, reset="batch").predictions["top1"].to_pylist() == [1] * 12
+    for wrong, message in (
+        (None, "give the parameter clean, the folder"),
+        (built_once, "no corrupted and clean images"),
+    ):
+        with pytest.raises(UserError, match=message):
+            Stream(built_once, protocol="in-out", clean=wrong)
 
 
 FALLING = np.add.outer(np.arange(21), np.arange(21))[::-1, ::-1] * 2.0

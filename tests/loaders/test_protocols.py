@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipeline.errors import UserError
 from pipeline.loaders.orders import markov_states
 from pipeline.loaders.protocols import CCC, PROTOCOLS
 from pipeline.loaders.schedule import Schedule, schedule_of
+from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
 from robustshards import streams
 
@@ -165,6 +167,7 @@ def test_invalid_arguments_of_orders_are_refused(call: Callable[[], Any], messag
 
 def scheduled(protocol: str | None = None, seed: int = 0, levels: range = range(1, 6), **given: Any) -> Schedule:
     conditions = [Condition(name, level) for name in ("shot_noise", "fog", "brightness") for level in levels]
+    conditions += [CLEAN] * (protocol == "in-out")
     return schedule_of(dict.fromkeys(conditions, LABELS.astype(np.int32)), protocol, given, seed, "data")
 
 
@@ -214,6 +217,20 @@ def test_entries_are_those_of_the_protocol() -> None:
     assert len(scheduled("gradual", walk="symmetric").steps) == 27
     recurring = scheduled("recurring", visits=2)
     assert recurring.order(0).tolist() != recurring.order(3).tolist()
+
+
+def test_in_out_mixes_shares_of_clean_and_other_images() -> None:
+    schedule = scheduled("in-out", share=0.4)
+    assert schedule.steps == tuple((CLEAN, Condition(name, 5)) for name in ("shot_noise", "fog", "brightness"))
+    entries = [(which, index) for _, which, index, _ in schedule.samples()]
+    chosen = [index[which == place] for which, index in entries for place in (0, 1)]
+    assert [len(set(each.tolist())) for each in chosen] == [120] * 6  # 0.4 of 300, without repeats
+    assert all(40 < len({*one.tolist()} & {*other.tolist()}) < 56 + 12 for one, other in pairwise(chosen))  # about 48
+    firsts = np.array(
+        [which[:120].mean() for seed in range(40) for _, which, *_ in scheduled("in-out", seed).samples()]
+    )
+    assert abs(firsts.mean() - 0.5) < 0.02
+    assert scheduled("in-out", severity="all", levels=range(2)).sizes == [300] * 6
 
 
 def test_batches_span_entries_only_across() -> None:

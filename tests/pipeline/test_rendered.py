@@ -361,7 +361,7 @@ def test_cache_is_not_written_through_a_link(rendered_once: Path, tmp_path: Path
 
 def test_cache_at_a_url_is_refused(rendered_once: Path) -> None:
     with pytest.raises(UserError, match="invalid --cache s3://bucket/cache: use a folder of this machine"):
-        open_data_set(str(rendered_once), cache="s3://bucket/cache").prepare_cache()  # type: ignore[attr-defined]
+        open_data_set(str(rendered_once), cache="s3://bucket/cache").prepare_cache()
 
 
 def test_cache_is_used_instead_of_decoding(

@@ -72,7 +72,7 @@ def stream(settings: StreamSettings) -> None:
     from pipeline.errors import UserError
     from pipeline.loaders.ccc_samples import open_ccc
     from pipeline.loaders.protocols import CCC
-    from pipeline.loaders.rows import read_schedule, write_order
+    from pipeline.loaders.rows import read_schedule, with_clean_images, write_order
 
     given, ids, missing = settings.parameters or {}, None, 0
     if settings.protocol == CCC:
@@ -80,7 +80,7 @@ def stream(settings: StreamSettings) -> None:
             raise UserError("--subset, --out and --data cannot be combined with the protocol ccc: omit them")
         schedule = open_ccc(settings.data_set, given, settings.seed).schedule()
     else:
-        data_set = open_data_set(settings.data_set, settings.data)
+        data_set = with_clean_images(open_data_set(settings.data_set, settings.data), settings.protocol, given)
         schedule, ids, missing = read_schedule(
             data_set, settings.protocol, given, settings.seed, subset=settings.subset
         )

@@ -13,7 +13,6 @@ from pipeline.config import differences, flat
 from pipeline.datasets.base import Chunk, DataSet
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.opening import open_data_set
-from pipeline.datasets.rendered import Rendered
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import current_folder, load_model
@@ -44,7 +43,7 @@ from pipeline.execution.resumable import ImageJob, ImageWatcher, count_frames, r
 from pipeline.execution.work import Tally
 from pipeline.loaders.ccc_samples import CCCSamples, open_ccc
 from pipeline.loaders.protocols import CCC
-from pipeline.loaders.rows import read_schedule
+from pipeline.loaders.rows import read_schedule, with_clean_images
 from pipeline.loaders.schedule import Schedule
 from pipeline.software import cpu_count
 from pipeline.storage import Store, is_url, open_store, trusted_locations
@@ -95,8 +94,8 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
         else load_model(request.model, request.weights, trust=request.trust_model, adapts=request.ordered)
     )
     images = images_of(data_set, chunks, preparation(request, data_set, model))
-    if isinstance(data_set, Rendered):
-        watcher.preparing(data_set.prepare_cache())
+    if cached := data_set.prepare_cache():
+        watcher.preparing(cached)
     evaluation = _Evaluation(request, images, model, watcher, loaded)
     run_resumable(evaluation, PredictionCounts)
     return evaluation.result
@@ -109,6 +108,8 @@ def opened(request: EvaluationRequest) -> DataSet:
         data_set: DataSet = open_ccc(request.data_set, request.parameters or {}, request.seed, request.pixels)
     else:
         data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
+        if request.ordered:
+            data_set = with_clean_images(data_set, request.protocol, request.parameters or {})
     _check_output(request.out, data_set)
     if report_on(data_set.family_name, data_set.task).needs_labels:
         check_labelled(data_set)
@@ -304,9 +305,10 @@ def _schedule(
     schedule, ids, missing = read_schedule(
         data_set, request.protocol, parameters, request.seed, conditions=conditions, subset=request.subset
     )
-    if schedule.protocol.reset == "condition" and model.adapts and not model.resets and not model.again:
+    reset = schedule.protocol.reset
+    if reset != "start" and model.adapts and not model.resets and not model.again:
         raise UserError(
-            f"the protocol {schedule.protocol.name} resets the model before each condition, but {request.model} has no "
+            f"the protocol {schedule.protocol.name} resets the model before each {reset}, but {request.model} has no "
             "method reset(): add one, pass a function that returns a new model, or use the parameter reset='start'"
         )
     return schedule, ids, missing
@@ -316,7 +318,7 @@ def _check_output(output: str, data_set: DataSet) -> None:
     """Raise UserError if the output folder contains files of the data set, or is inside the data set's folders."""
     root, inside = data_set.store.root, ("shards", "manifest", "runs")
     refused = [root, *(f"{root}/{name}" for name in inside)]
-    if isinstance(data_set, Indexed):
+    if isinstance(data_set.main, Indexed):
         refused.append(data_set.files.root)
     place = trusted_locations.absolute(output)
     for folder in map(trusted_locations.absolute, refused):

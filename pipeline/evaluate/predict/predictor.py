@@ -121,8 +121,9 @@ class Predictor:
         job, pin = self._job, device.type == "cuda"
         if job.order:
             frames: FrameStream = OrderedFrames(job.data_set, chunks, job.order, self._preparation)
-            entries = job.order.schedule.sizes if job.order.schedule.protocol.reset == "condition" else []
-            resets, seen = {0, *np.cumsum(entries).tolist()}, 0
+            schedule = job.order.schedule
+            ends = {"condition": np.cumsum(schedule.sizes).tolist(), "batch": job.order.batches[:, 1].tolist()}
+            resets, seen = {0, *ends.get(schedule.protocol.reset, ())}, 0
         else:
             frames, resets, seen = FrameStream(job.data_set, chunks, batch, self._preparation), set(), -1
         stream = load(frames, job.loaders, pin)

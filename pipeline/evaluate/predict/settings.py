@@ -168,8 +168,8 @@ def data_set_table(
         samples=sum(chunk.samples for chunk in images.chunks),
         failed=sum(chunk.count - chunk.samples for chunk in images.chunks),
         pass_all=data_set.family.least_pass_all(height, width),
-        encoder=FILES if isinstance(data_set, Indexed) else row.encoder,
-        seed=data_set.recipe.seed if isinstance(data_set, Built | Rendered) else None,
+        encoder=FILES if isinstance(data_set.main, Indexed) else row.encoder,
+        seed=data_set.main.recipe.seed if isinstance(data_set.main, Built | Rendered) else None,
         pixel_root=None if data_set.location.pixels or roots is None else roots.pixel_root,
     )
 
