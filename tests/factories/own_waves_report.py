@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Metric, Pivot, Results, TransformNames
-from pipeline.evaluate.report.scores import condition_scores
+from pipeline.evaluate.report.subject import Subject
 
 WORST, ACCURACY = Metric("accuracy under the worst wave", 1), Metric("accuracy", 1)
 
 
 def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
-    scores = condition_scores(evaluation)
-    grid = context.grid(scores, 1 - scores.values)
+    subject = Subject(evaluation, context)
+    grid = subject.grid
     measures = [
-        *grid.estimate(WORST, lambda means: means.cells.min(axis=(-2, -1))),
-        *grid.estimate(ACCURACY, lambda means: means.cells[..., 0], "transform"),
+        *grid.estimate(WORST, lambda means: 1 - means.cells.max(axis=(-2, -1))),
+        *grid.estimate(ACCURACY, lambda means: 1 - means.cells[..., 0], "transform"),
     ]
     names = {name: TransformNames("waves") for name in grid.transforms}
-    yield context.results(REPORT, evaluation, scores.images, measures=measures, transforms=names)
+    yield subject.results(REPORT, measures, transforms=names)
 
 
 REPORT = FamilyReport(

@@ -8,9 +8,7 @@ from itertools import chain
 from typing import Any
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.combine import check_duplicates, display_names, identity
-from pipeline.evaluate.report.grid import Grid
 from pipeline.evaluate.report.join import (
     BaselineValues,
     CleanError,
@@ -27,7 +25,6 @@ from pipeline.evaluate.report.scores import Images, Key, Scores, Untransformed, 
 from pipeline.storage import Store
 from pipeline.tasks.library import load, shipped
 from pipeline.text import printable
-from pipeline.transforms.family import Condition
 
 
 class Context:
@@ -72,16 +69,6 @@ class Context:
         """Add a warning, unless the report already has it."""
         if text not in self.warnings:
             self.warnings.append(text)
-
-    def grid(self, scores: Scores[Condition], values: Floats | None = None, **options: Any) -> Grid:
-        """Return means by transform and level with bootstrap draws.
-
-        Args:
-            scores: Scores whose first column of values is used.
-            values: Other values (images, conditions) of the same images.
-            options: Further arguments of ``Grid``.
-        """
-        return Grid(scores.values if values is None else values, scores.keys, resamples=self.resamples, **options)
 
     def folders(self) -> list[tuple[str, str, Store]]:
         """Return the model, the data set as the report names it, and the folder of each evaluation."""

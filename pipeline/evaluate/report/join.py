@@ -103,16 +103,30 @@ def _positions(images: Images) -> list[str]:
     return positions if arrays and all(position.isdecimal() for position in positions) else []
 
 
+class Conflict(str):
+    """Why two evaluations contradict each other."""
+
+
+def join(evaluation: Evaluation, images: Images, other: Evaluation, other_images: Images) -> Match | str:
+    """Return the images that two evaluations of a model have in common, or why they cannot be compared."""
+    common = match(images, other_images)
+    if not len(common.rows):
+        return f"{other.folder} {common.difference or 'has no images in common with this evaluation'}"
+    if reason := unfit(evaluation, other):
+        return f"{other.folder} {reason}"
+    return label_conflict(evaluation, images, other, other_images, common) or common
+
+
 def label_conflict(
     evaluation: Evaluation, images: Images, other: Evaluation, other_images: Images, common: Match
-) -> str:
-    """Return an error message if common images have different labels; empty if all labels agree."""
+) -> Conflict | None:
+    """Return an error message if common images have different labels."""
     labels, other_labels = images.labels[common.rows], other_images.labels[common.others]
     differ = np.flatnonzero(labels != other_labels)
     if not differ.size:
-        return ""
+        return None
     first = differ[0]
-    return (
+    return Conflict(
         f"the image {printable(images.ids[common.rows[first]])!r} has the label {labels[first]} in {evaluation.folder} "
         f"and {other_labels[first]} in {other.folder} ({differ.size:,} labels differ in total): give evaluations of "
         "the same photographs"
@@ -169,21 +183,16 @@ class CleanError:
 def check_clean(candidates: Iterable[Untransformed], chosen: Collection[str]) -> None:
     """Check that no two evaluations on clean images can both give the clean error of the same images.
 
-    Args:
-        candidates: Evaluations on clean images.
-        chosen: Locations of the evaluations to use if several are possible.
-
     Raises:
         UserError: If two evaluations of one model contain the same images with the same labels and the same profile,
-            and not exactly one of them is chosen.
+            and not exactly one of them is ``chosen`` by its location.
     """
     for one, other in combinations(candidates, 2):
         first, second = one.evaluation, other.evaluation
-        if first.table.model.name != second.table.model.name or unfit(first, second):
-            continue
-        common = match(one.images, other.images)
-        if len(common.rows) and not label_conflict(first, one.images, second, other.images, common):
-            _only(f"versions of the same {len(common.rows):,} images by {first.model!r}", [one, other], chosen)
+        if first.table.model.name == second.table.model.name:
+            common = join(first, one.images, second, other.images)
+            if isinstance(common, Match):
+                _only(f"versions of the same {len(common.rows):,} images by {first.model!r}", [one, other], chosen)
 
 
 def clean_error(
@@ -205,23 +214,12 @@ def clean_error(
     Raises:
         UserError: If several candidates fit, or if images with the same id have different labels.
     """
-    fits: dict[str, tuple[Untransformed, Match]] = {}
-    reasons: list[str] = []
-    conflicts: list[str] = []
-    for clean in candidates:
-        common = match(images, clean.images)
-        if not len(common.rows):
-            reason = common.difference or "has no images in common with this evaluation"
-            reasons.append(f"{clean.evaluation.folder} {reason}")
-        elif reason := unfit(evaluation, clean.evaluation):
-            reasons.append(f"{clean.evaluation.folder} {reason}")
-        elif conflict := label_conflict(evaluation, images, clean.evaluation, clean.images, common):
-            conflicts.append(conflict)
-        else:
-            fits[clean.evaluation.location] = (clean, common)
+    joined = [(clean, join(evaluation, images, clean.evaluation, clean.images)) for clean in candidates]
+    fits = {clean.evaluation.location: (clean, common) for clean, common in joined if isinstance(common, Match)}
     if not fits:
-        if conflicts:
-            raise UserError(conflicts[0])
+        reasons = [reason for _, reason in joined if isinstance(reason, str)]
+        if conflict := next((each for each in reasons if isinstance(each, Conflict)), None):
+            raise UserError(conflict)
         if reasons:
             shown = "; ".join(map(printable, reasons))
             warn(f"{evaluation.folder}: no clean error, so metrics that need it are omitted: {shown}")
@@ -377,4 +375,4 @@ def _mismatch(
         return f"{other.folder} has the profile {other_profile!r} instead of {profile!r}"
     if len(common.rows) < len(scores.images.ids):
         return f"{other.folder} {common.missing(scores.images)}"
-    return label_conflict(evaluation, scores.images, other, other_scores.images, common)
+    return label_conflict(evaluation, scores.images, other, other_scores.images, common) or ""

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.bootstrap import RESAMPLES
-from pipeline.evaluate.report import calibration
+from pipeline.evaluate.report import subject
 from pipeline.evaluate.report.across import (
     PublishedFigure,
     Ranking,
@@ -184,8 +184,8 @@ class ReportData:
             {model: list(_headlines(self.sections, model)) for model in models},
             len(self.sections),
             chapters,
-            [*(term for report in used for term in report.glossary), *calibration.GLOSSARY],
-            list(dict.fromkeys([*(each for report in used for each in report.sources), *calibration.SOURCES])),
+            [*(term for report in used for term in report.glossary), *subject.GLOSSARY],
+            list(dict.fromkeys([*(each for report in used for each in report.sources), *subject.SOURCES])),
             list(self.provenance.items()),
         )
 

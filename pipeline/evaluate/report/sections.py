@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import Any
 
 from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference
-from pipeline.evaluate.report.calibration import ADAPTIVE_ECE, BRIER, ECE, NLL, RELIABILITY
 from pipeline.evaluate.report.measures import Measure, Metric, Results, Section
 from pipeline.evaluate.report.pivots import MISSING, cell, marked, notes, pivot_tables, transforms_of
+from pipeline.evaluate.report.subject import ADAPTIVE_ECE, BRIER, ECE, NLL, RELIABILITY
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
 from pipeline.text import printable
 

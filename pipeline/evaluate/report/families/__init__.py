@@ -8,23 +8,20 @@ from importlib.metadata import EntryPoint, entry_points
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.families import (
+    accuracies,
     adversarial,
     budgets,
     detection,
     fourier,
-    imagenet_3dcc_noise,
     imagenet_c,
     imagenet_c_bar,
     imagenet_p,
-    imagenet_s,
     imagenet_w,
     laion_c,
     low_pass,
     natural,
     streams,
-    syn2nat,
 )
-from pipeline.evaluate.report.families.default import default_report
 from pipeline.evaluate.report.load import role_of
 from pipeline.evaluate.report.measures import FamilyReport
 from pipeline.tasks.schema import Role, Task
@@ -36,11 +33,11 @@ ENTRY_POINTS = "robustshards.reports"
 REPORTS: Sequence[FamilyReport] = (
     imagenet_c.REPORT,
     imagenet_p.REPORT,
-    imagenet_s.REPORT,
-    syn2nat.REPORT,
+    accuracies.IMAGENET_S,
+    accuracies.SYN2NAT,
     imagenet_c_bar.REPORT,
     low_pass.REPORT,
-    imagenet_3dcc_noise.REPORT,
+    accuracies.IMAGENET_3DCC,
     imagenet_w.REPORT,
     laion_c.REPORT,
     fourier.REPORT,
@@ -89,7 +86,7 @@ def report_of(family: str) -> FamilyReport:
             f"the family {family!r} has no report, and the default report does not support sequences: install a "
             f"package with an entry point {family!r} in the group {ENTRY_POINTS!r}"
         )
-    return default_report(FAMILIES[family])
+    return accuracies.accuracy_report(FAMILIES[family])
 
 
 def reports() -> dict[str, FamilyReport]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from corruptions.fourier import Frequency, frequency
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import Means, measures_of
+from pipeline.evaluate.report.grid import Means
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Metric, Pivot, Results, Section
 from pipeline.evaluate.report.scores import condition_scores
+from pipeline.evaluate.report.subject import Subject
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
 from pipeline.transforms.fourier import FAMILY
 
@@ -37,8 +39,8 @@ def radius(of: Frequency) -> int:
 
 def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     """Yield the results of an evaluation on images plus one spatial frequency. Means are over the cells of the map."""
-    scores = condition_scores(evaluation)
-    grid = context.grid(scores)
+    subject = Subject(evaluation, context, condition_scores(evaluation))
+    grid = subject.grid
     frequencies = [frequency(level) for level in grid.levels]
     radii = np.array([radius(each) for each in frequencies])
     cells = np.array([1 if each == (0, 0) else 2 for each in frequencies])  # (-p, -q) has the value of (p, q)
@@ -46,30 +48,17 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     def mean(among: np.ndarray, means: Means) -> Floats:
         return np.asarray(means.cells[..., 0, among] @ cells[among] / cells[among].sum())
 
-    measures = list(grid.estimate(MEAN, lambda means: mean(radii >= 0, means)))
+    measures = list(grid.estimate(MEAN, partial(mean, radii >= 0)))
     for name, (least, largest) in BANDS.items():
         if (among := (radii >= least) & (radii <= largest)).any():
-            measures += grid.estimate(OF_BAND[name], lambda means, among=among: mean(among, means))  # type: ignore[misc]
-    clean = context.clean_error(evaluation, scores.images)
-    if clean:
-        of_clean = context.grid(scores, scores.values[clean.rows], others=clean.errors[:, None])
-        measures += of_clean.estimate(CLEAN_ERROR, lambda means: means.others[..., 0], covers="")
-    rings = np.unique(radii)
-    values, drawn = (
-        np.stack([mean(radii == ring, means) for ring in rings], axis=-1) for means in (grid.means, grid.draws)
-    )
-    found = measures_of(BY_RADIUS, values, drawn, grid.images)
-    measures += [replace(each, level=ring, draws=None) for ring, each in zip(rings.tolist(), found, strict=True)]
+            measures += grid.estimate(OF_BAND[name], partial(mean, among))
+    if subject.paired:
+        measures += subject.paired.estimate(CLEAN_ERROR, lambda means: means.others[..., 0], covers="")
+    for ring in np.unique(radii).tolist():
+        found = grid.estimate(BY_RADIUS, partial(mean, radii == ring))
+        measures += [replace(each, level=ring, draws=None) for each in found]
     measures += grid.estimate(ERROR, lambda means: means.cells[..., 0, :], "level")
-    results = context.results(
-        REPORT,
-        evaluation,
-        scores.images,
-        measures=measures,
-        clean_images=clean.encoded if clean else "",
-        clean_accuracy=1 - clean.value if clean else math.nan,
-        details={"frequencies": len(frequencies)},
-    )
+    results = subject.results(REPORT, measures, details={"frequencies": len(frequencies)})
     # The title names the map, so that models with other frequencies are in another section.
     largest = max(max(each.p, abs(each.q)) for each in frequencies)
     yield results.titled(f"{results.data_set}, {len(frequencies):,} frequencies up to {largest}")

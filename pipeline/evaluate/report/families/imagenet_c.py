@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,21 +13,20 @@ import corruptions
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, SEVERITIES, alexnet_errors
 from pipeline.evaluate.metrics.arrays import Floats
-from pipeline.evaluate.report.calibration import CALIBRATION, calibration_of, read_scores
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.grid import Grid, Means
-from pipeline.evaluate.report.join import CleanError
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
+from pipeline.evaluate.report.measures import Facts, FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.evaluate.report.real_labels import complete_images
-from pipeline.evaluate.report.scores import Scores, condition_scores
+from pipeline.evaluate.report.scores import condition_scores
+from pipeline.evaluate.report.subject import CALIBRATION, Subject
 from pipeline.evaluate.report.views import COUNT
-from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_c import FAMILY
 
+BENCHMARK = corruptions.names("benchmark")
 CATEGORIES: Mapping[str, Sequence[str]] = {
-    category: [name for name in corruptions.names("benchmark") if corruptions.get(name).group == category]
-    for category in dict.fromkeys(corruptions.get(name).group for name in corruptions.names("benchmark"))
+    category: [name for name in BENCHMARK if corruptions.get(name).group == category]
+    for category in dict.fromkeys(corruptions.get(name).group for name in BENCHMARK)
 }
 """Corruptions of the benchmark by category."""
 
@@ -85,32 +84,19 @@ def warn_of_image_count(evaluation: Evaluation, images: int, context: Context) -
         )
 
 
-def error_baseline(
-    evaluation: Evaluation,
-    scores: Scores[Condition],
-    grid: Grid,
-    clean: CleanError | None,
-    context: Context,
-    benchmark: Sequence[str],
-) -> ErrorBaseline | None:
+def error_baseline(subject: Subject) -> ErrorBaseline | None:
     """Return the baseline of an evaluation's errors; None if there is none.
-
-    Args:
-        evaluation: Evaluation to normalise.
-        scores: Its scores.
-        grid: Its errors.
-        clean: Its clean error, if known.
-        context: State of the report.
-        benchmark: Corruptions that means are over.
 
     Raises:
         UserError: If the evaluated baseline does not match the evaluation.
     """
+    evaluation, context, grid, clean = subject.evaluation, subject.context, subject.grid, subject.clean
     if not context.baseline:
         if not has_published_baseline(evaluation):
             return None
         errors = _published_errors(grid)
         return ErrorBaseline(ALEXNET, errors, errors, ALEXNET_CLEAN_ERROR)
+    scores, benchmark = subject.scores, subject.options["benchmark"]
     found = context.baseline_values(evaluation, scores, condition_scores, lambda key: key.transform in benchmark)
     if found is None:
         return None
@@ -154,49 +140,39 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
 
     Means are over the benchmark's corruptions in the data set; if it has none of them, over all its corruptions.
     """
-    benchmark, published = corruptions.names("benchmark"), set(corruptions.names("all"))
-    scores, clean, grid, base = read_errors(evaluation, context, benchmark)
-    calibration, bins = calibration_of(
-        evaluation, scores, context, benchmark=benchmark, what="corruption", levels=SEVERITIES
-    )
+    subject = Subject(evaluation, context, benchmark=BENCHMARK, what="corruption", levels=SEVERITIES)
+    base, grid, published = error_baseline(subject), subject.grid, set(corruptions.names("all"))
     measures = [
         *error_measures(grid, base),
         *_of_benchmark(grid, base),
-        *_of_clean(evaluation, scores, clean, base, context),
-        *_reassessed(evaluation, scores, context),
-        *calibration,
+        *_of_clean(subject, base),
+        *_reassessed(subject),
     ]
-    normalised = any(each.metric == CE.name for each in measures)
-    if normalised and not context.baseline:
-        warn_of_image_count(evaluation, grid.images, context)
+    fields = corruption_fields(subject, base, measures)
     robustness = next((each for each in measures if each.metric == ROBUSTNESS.name), None)
-    yield context.results(
+    yield subject.results(
         REPORT,
-        evaluation,
-        scores.images,
-        measures=measures,
-        counts={"images": (grid.images, complete_images(evaluation, scores.images.ids))},
+        measures,
         transforms={
-            name: TransformNames(corruptions.get(name).group if name in published else "", name in benchmark)
+            name: TransformNames(corruptions.get(name).group if name in published else "", name in BENCHMARK)
             for name in grid.transforms
         },
-        baseline=base.name if base and normalised else "",
-        published="imagenet-c" if base and base.name == ALEXNET and normalised else "",
-        clean_images=clean.encoded if clean else "",
-        clean_accuracy=1 - clean.value if clean else math.nan,
+        published="imagenet-c" if fields["baseline"] == ALEXNET else "",
         natural={ROBUSTNESS.name: robustness} if robustness and grid.is_complete else {},
-        details={"complete": grid.is_complete, **bins},
+        **fields,
     )
+    if fields["baseline"] and not context.baseline:
+        warn_of_image_count(evaluation, grid.images, context)
 
 
-def read_errors(
-    evaluation: Evaluation, context: Context, benchmark: Sequence[str]
-) -> tuple[Scores[Condition], CleanError | None, Grid, ErrorBaseline | None]:
-    """Return the scores of an evaluation, its clean error, its errors by corruption and severity, and the baseline."""
-    scores = read_scores(evaluation)
-    clean = context.clean_error(evaluation, scores.images)
-    grid = context.grid(scores, scores.values[..., 0], benchmark=benchmark, what="corruption", levels=SEVERITIES)
-    return scores, clean, grid, error_baseline(evaluation, scores, grid, clean, context, benchmark)
+def corruption_fields(subject: Subject, base: ErrorBaseline | None, measures: Iterable[Measure]) -> Facts:
+    """Return the fields of results on corruptions: numbers of images, the baseline, and whether all are there."""
+    complete = complete_images(subject.evaluation, subject.scores.images.ids)
+    return {
+        "counts": {"images": (subject.grid.images, complete)},
+        "baseline": base.name if base and any(each.metric == CE.name for each in measures) else "",
+        "details": {"complete": subject.grid.is_complete},
+    }
 
 
 def error_measures(grid: Grid, base: ErrorBaseline | None) -> Iterator[Measure]:
@@ -229,17 +205,10 @@ def _of_benchmark(grid: Grid, base: ErrorBaseline | None) -> Iterator[Measure]:
             yield from grid.estimate(OF_CATEGORY[category], partial(_mean_ce, base.errors, among), covers=covers)
 
 
-def _of_clean(
-    evaluation: Evaluation,
-    scores: Scores[Condition],
-    clean: CleanError | None,
-    base: ErrorBaseline | None,
-    context: Context,
-) -> Iterator[Measure]:
+def _of_clean(subject: Subject, base: ErrorBaseline | None) -> Iterator[Measure]:
     """Yield the metrics that are relative to the clean error, over the images that have a clean version."""
-    if clean is None:
+    if (paired := subject.paired) is None:
         return
-    paired = clean_grid(scores, clean, context, corruptions.names("benchmark"))
 
     def error(means: Means) -> Floats:
         return np.asarray(means.others[..., 0])
@@ -259,21 +228,13 @@ def _of_clean(
     yield from paired.estimate(RELATIVE_MCE, lambda means: relative(means)[..., paired.counted].mean(axis=-1))
 
 
-def clean_grid(scores: Scores[Condition], clean: CleanError, context: Context, benchmark: Sequence[str]) -> Grid:
-    """Return the errors of the images that have a clean version, with their clean errors."""
-    errors = scores.values[clean.rows, :, 0]
-    options = {"benchmark": benchmark, "what": "corruption", "levels": SEVERITIES}
-    return context.grid(scores, errors, others=clean.errors[:, None], **options)
-
-
-def _reassessed(evaluation: Evaluation, scores: Scores[Condition], context: Context) -> Iterator[Measure]:
+def _reassessed(subject: Subject) -> Iterator[Measure]:
     """Yield accuracies by the reassessed labels, over the images that have one."""
-    real = context.real_images(evaluation, scores.images)
+    real = subject.context.real_images(subject.evaluation, subject.scores.images)
     if real is None:
         return
-    hits = [metrics.real_hits(column.astype(int), real.labels) for column in scores.values[real.rows, :, 4].T]
-    benchmark = corruptions.names("benchmark")
-    grid = context.grid(scores, np.stack(hits, axis=1), benchmark=benchmark, what="corruption", levels=SEVERITIES)
+    hits = [metrics.real_hits(column.astype(int), real.labels) for column in subject.scores.values[real.rows, :, 4].T]
+    grid = subject.grid_of(np.stack(hits, axis=1))
     yield from grid.estimate(REAL_ACCURACY, lambda means: grid.mean(means.cells))
     yield from grid.estimate(REAL_ACCURACY, lambda means: metrics.mean_over(means.cells), "transform")
     yield from grid.estimate(REAL_ACCURACY, lambda means: means.cells, "both")

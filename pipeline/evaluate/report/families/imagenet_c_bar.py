@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
-
-import corruptions
 from pipeline.evaluate.metrics.alexnet import SEVERITIES
 from pipeline.evaluate.metrics.arrays import Floats
-from pipeline.evaluate.report.calibration import CALIBRATION, calibration_of
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import imagenet_c as c
-from pipeline.evaluate.report.join import differing_settings, label_conflict, match, unfit
+from pipeline.evaluate.report.join import Match, differing_settings, join
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Results, TransformNames
-from pipeline.evaluate.report.real_labels import complete_images
-from pipeline.evaluate.report.scores import Images, Rows, Scores, condition_scores
-from pipeline.transforms.family import Condition
+from pipeline.evaluate.report.scores import Images, condition_scores
+from pipeline.evaluate.report.subject import CALIBRATION, Subject
 from pipeline.transforms.imagenet_c_bar import FAMILY, PUBLISHED
 
 ON_IMAGENET_C = Metric("mean error on ImageNet-C's corruptions", -1)
@@ -37,110 +31,70 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     """
     table = evaluation.table
     ten = PUBLISHED.get(table.data_set.profile, ())
-    scores, clean, grid, base = c.read_errors(evaluation, context, ten)
-    calibration, bins = calibration_of(evaluation, scores, context, benchmark=ten, what="corruption", levels=SEVERITIES)
-    measures = [*c.error_measures(grid, base), *_compared(evaluation, scores, context, ten)]
-    if clean:
-        paired = c.clean_grid(scores, clean, context, ten)
-        measures += paired.estimate(c.CLEAN_ERROR, lambda means: means.others[..., 0], covers="")
-    normalised = any(each.metric == c.CE.name for each in measures)
+    subject = Subject(evaluation, context, benchmark=ten, what="corruption", levels=SEVERITIES)
+    base = c.error_baseline(subject)
+    measures = [*c.error_measures(subject.grid, base), *_compared(subject)]
+    if subject.paired:
+        measures += subject.paired.estimate(c.CLEAN_ERROR, lambda means: means.others[..., 0], covers="")
     published = "" if evaluation.groups_digest else PUBLISHED_SETS.get((table.data_set.profile, table.labels), "")
-    yield context.results(
+    yield subject.results(
         REPORT,
-        evaluation,
-        scores.images,
-        measures=[*measures, *calibration],
-        counts={"images": (grid.images, complete_images(evaluation, scores.images.ids))},
-        transforms={name: TransformNames("benchmark", name in ten) for name in grid.transforms},
-        baseline=base.name if base and normalised else "",
+        measures,
+        transforms={name: TransformNames("benchmark", name in ten) for name in subject.grid.transforms},
         published=published,
-        clean_images=clean.encoded if clean else "",
-        clean_accuracy=1 - clean.value if clean else math.nan,
-        details={"complete": grid.is_complete, **bins},
+        **c.corruption_fields(subject, base, measures),
     )
 
 
 # The same images under the corruptions of ImageNet-C
 
 
-@dataclass(frozen=True)
-class _OnImageNetC:
-    """The mean errors of images over the corruptions of ImageNet-C and their severities, (images,), 0..1.
-
-    Attributes:
-        evaluation: The evaluation that has them.
-        errors: Mean error of each image.
-        rows: Rows of these images among those of the other data set.
-        difference: A clause on other photographs with the same ids; empty if there are none.
-    """
-
-    evaluation: Evaluation
-    errors: Floats
-    rows: Rows
-    difference: str
-
-
-def _compared(
-    evaluation: Evaluation, scores: Scores[Condition], context: Context, ten: tuple[str, ...]
-) -> Iterator[Measure]:
+def _compared(subject: Subject) -> Iterator[Measure]:
     """Yield the mean error on ImageNet-C over the images that both evaluations have, and the difference to it.
 
     Nothing unless exactly one evaluation of the report has them.
     """
-    of_model = [
-        other
+    evaluation, context = subject.evaluation, subject.context
+    model = evaluation.table.model.name
+    others = [
+        _on_imagenet_c(evaluation, subject.scores.images, other)
         for other in context.evaluations
-        if (other.table.data_set.family, other.table.model.name) == (c.REPORT.family, evaluation.table.model.name)
+        if (other.table.data_set.family, other.table.model.name) == (c.REPORT.family, model)
     ]
-    checked = [_checked(evaluation, scores.images, other) for other in of_model]
-    found = [each for each in checked if isinstance(each, _OnImageNetC)]
-    reasons = [each for each in checked if isinstance(each, str)]
-    if len(found) == 1:
-        _warn(evaluation, scores.images, found[0], context)
-        errors, others = scores.values[found[0].rows, :, 0], found[0].errors[:, None]
-        grid = context.grid(scores, errors, others=others, benchmark=ten, what="corruption", levels=SEVERITIES)
-        yield from grid.estimate(ON_IMAGENET_C, lambda means: means.others[..., 0], covers="")
-        yield from grid.estimate(DIFFERENCE, lambda means: grid.mean(means.cells) - means.others[..., 0])
-        return
-    if found:
-        folders = " and ".join(each.evaluation.folder for each in found)
+    found = [each for each in others if not isinstance(each, str)]
+    reasons = [each for each in others if isinstance(each, str)]
+    if len(found) > 1:
+        folders = " and ".join(other.folder for other, _, _ in found)
         reasons = [f"{folders} all have its images under the corruptions of ImageNet-C: give one of them"]
-    if reasons:
-        context.warn(f"{evaluation.folder}: no difference to ImageNet-C's corruptions: {'; '.join(reasons)}")
-
-
-def _checked(evaluation: Evaluation, images: Images, other: Evaluation) -> _OnImageNetC | str:
-    """Return the errors of an evaluation on ImageNet-C, or why they cannot be compared."""
-    if reason := unfit(evaluation, other):
-        return f"{other.folder} {reason}"
-    scores, benchmark = condition_scores(other), corruptions.names("benchmark")
-    columns = [column for column, key in enumerate(scores.keys) if key.transform in benchmark]
-    if {scores.keys[column] for column in columns} != {
-        Condition(name, level) for name in benchmark for level in SEVERITIES
-    }:
-        return f"{other.folder} lacks some of the {len(benchmark)} corruptions at five severities"
-    common = match(images, scores.images)
-    if not len(common.rows):
-        return f"{other.folder} {common.difference or 'has no images in common with this evaluation'}"
-    if conflict := label_conflict(evaluation, images, other, scores.images, common):
-        return conflict
-    errors = scores.values[np.ix_(common.others, np.array(columns))].mean(axis=1)
-    return _OnImageNetC(other, errors, common.rows, common.difference)
-
-
-def _warn(evaluation: Evaluation, images: Images, found: _OnImageNetC, context: Context) -> None:
-    """Warn if the compared evaluations differ in more than their corruptions."""
-    folder, other = evaluation.folder, found.evaluation
-    if len(found.rows) < len(images.ids):
+    if len(found) != 1:
+        if reasons:
+            context.warn(f"{evaluation.folder}: no difference to ImageNet-C's corruptions: {'; '.join(reasons)}")
+        return
+    ((other, common, errors),) = found
+    if len(common.rows) < len(subject.errors):
         context.warn(
-            f"{other.folder} contains only {len(found.rows):,} of the {len(images.ids):,} images of {folder}: the "
-            f"difference to ImageNet-C's corruptions uses only these{found.difference and f'; it {found.difference}'}"
+            f"{other.folder} contains only {len(common.rows):,} of the {len(subject.errors):,} images of "
+            f"{evaluation.folder}: the difference to ImageNet-C's corruptions uses only these"
+            f"{common.difference and f'; it {common.difference}'}"
         )
     if differ := differing_settings(evaluation, other):
         context.warn(
-            f"{folder} and {other.folder}, its images under ImageNet-C's corruptions, were evaluated with different "
-            f"settings: {differ}"
+            f"{evaluation.folder} and {other.folder}, its images under ImageNet-C's corruptions, were evaluated with "
+            f"different settings: {differ}"
         )
+    grid = subject.grid_of(subject.errors[common.rows], errors[:, None])
+    yield from grid.estimate(ON_IMAGENET_C, lambda means: means.others[..., 0], covers="")
+    yield from grid.estimate(DIFFERENCE, lambda means: grid.mean(means.cells) - means.others[..., 0])
+
+
+def _on_imagenet_c(evaluation: Evaluation, images: Images, other: Evaluation) -> tuple[Evaluation, Match, Floats] | str:
+    """Return an evaluation on ImageNet-C, the common images, and their mean errors; or why it cannot be compared."""
+    scores = condition_scores(other)
+    columns = [column for column, key in enumerate(scores.keys) if key.transform in c.BENCHMARK]
+    if len(columns) < len(c.BENCHMARK) * len(SEVERITIES):
+        return f"{other.folder} lacks some of the {len(c.BENCHMARK)} corruptions at five severities"
+    common = join(evaluation, images, other, scores.images)
+    return common if isinstance(common, str) else (other, common, scores.values[common.others][:, columns].mean(axis=1))
 
 
 REPORT = FamilyReport(

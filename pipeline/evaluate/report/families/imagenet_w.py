@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from pipeline.evaluate.report.calibration import read_scores
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.families.default import IMAGENET_CLASSES
+from pipeline.evaluate.report.grid import Means
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Results, TransformNames
+from pipeline.evaluate.report.measures import FamilyReport, Metric, Results, TransformNames
+from pipeline.evaluate.report.real_labels import has_imagenet_labels
+from pipeline.evaluate.report.subject import Subject
 from pipeline.transforms.imagenet_w import FAMILY
 
 CARTON = 478
@@ -27,40 +28,39 @@ ANSWERS = Metric("answers carton", -1)
 
 def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     """Yield the results of an evaluation on ImageNet-W. Gaps are over the images that have a clean version."""
-    scores = read_scores(evaluation)
-    right, labels = 1 - scores.values[..., 0], scores.images.labels
-    clean, of_imagenet = context.clean_error(evaluation, scores.images), evaluation.table.labels == IMAGENET_CLASSES
-    carton = labels == CARTON if of_imagenet and not evaluation.groups_digest else np.zeros(len(labels), bool)
-    measures: list[Measure] = [*context.grid(scores, right).estimate(ACCURACY, lambda means: means.cells[..., 0, 0])]
-    if clean:
-        before = 1 - clean.errors[:, None].astype(float)
-        paired = context.grid(scores, right[clean.rows], others=before)
-        measures += paired.estimate(GAP, lambda means: means.cells[..., 0, 0] - means.others[..., 0])
-        measures += paired.estimate(CLEAN_ACCURACY, lambda means: means.others[..., 0])
-        inside = carton[clean.rows]
-        if inside.any():
-            cartons = context.grid(scores, right[clean.rows][inside], others=before[inside])
-            measures += cartons.estimate(CARTON_GAP, lambda means: means.cells[..., 0, 0] - means.others[..., 0])
-    if of_imagenet and not evaluation.groups_digest:
-        answers = (scores.values[..., 4] == CARTON).astype(float)
-        measures += context.grid(scores, answers).estimate(ANSWERS, lambda means: means.cells[..., 0, 0])
+    subject = Subject(evaluation, context)
+    scores, paired = subject.scores, subject.paired
+    labels, of_imagenet = scores.images.labels, has_imagenet_labels(evaluation)
+    carton = (labels == CARTON) & of_imagenet
+    measures = [*subject.grid.estimate(ACCURACY, lambda means: 1 - means.cells[..., 0, 0])]
+    if paired and subject.clean:
+        measures += paired.estimate(GAP, _gap)
+        measures += paired.estimate(CLEAN_ACCURACY, lambda means: 1 - means.others[..., 0])
+        rows = np.flatnonzero(carton[subject.clean.rows])
+        if rows.size:
+            cartons = subject.grid_of(subject.errors[subject.clean.rows[rows]], subject.clean.errors[rows, None])
+            measures += cartons.estimate(CARTON_GAP, _gap)
+    if of_imagenet:
+        answers = subject.grid_of((scores.values[..., 4] == CARTON).astype(float))
+        measures += answers.estimate(ANSWERS, lambda means: means.cells[..., 0, 0])
     if carton.any():
-        of_carton = context.grid(scores, scores.values[carton][..., 2])
+        of_carton = subject.grid_of(scores.values[carton][..., 2])
         measures += of_carton.estimate(CARTON_PROBABILITY, lambda means: means.cells[..., 0, 0])
     else:
         reason = "it has no image of this class" if of_imagenet else "its labels are not those of ImageNet"
         context.warn(f"{evaluation.folder}: no carton gap, because {reason}")
-    yield context.results(
+    yield subject.results(
         REPORT,
-        evaluation,
-        scores.images,
-        measures=measures,
+        measures,
         counts={"images": (len(labels), 0), "carton images": (int(carton.sum()), 0)},
         transforms={name: TransformNames() for name in FAMILY.names},
-        clean_images=clean.encoded if clean else "",
-        clean_accuracy=1 - clean.value if clean else math.nan,
-        published="imagenet-w" if of_imagenet and not evaluation.groups_digest else "",
+        published="imagenet-w" if of_imagenet else "",
     )
+
+
+def _gap(means: Means) -> Floats:
+    """Return the accuracy minus that on the clean images, (...)."""
+    return np.asarray(means.others[..., 0] - means.cells[..., 0, 0])
 
 
 REPORT = FamilyReport(

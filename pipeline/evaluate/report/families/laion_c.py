@@ -13,6 +13,7 @@ from pipeline.evaluate.report.grid import Grid
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.evaluate.report.scores import condition_scores, top1_errors
+from pipeline.evaluate.report.subject import Subject
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.transforms.laion_c import FAMILY
 
@@ -48,7 +49,9 @@ def _accuracies(grid: Grid, mean: Metric, by_condition: Metric) -> Iterator[Meas
 
 def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     """Yield the results of an evaluation on LAION-C, over the images whose class is in a superclass."""
-    scores = condition_scores(evaluation, _right)
+    options = {"benchmark": FAMILY.names, "what": "distortion", "levels": FAMILY.levels}
+    subject = Subject(evaluation, context, condition_scores(evaluation, _right), **options)
+    scores = subject.scores
     measures: list[Measure] = []
     counted, outside = 0, 0
     for column, (mean, by_condition) in enumerate(((MEAN_SUPERCLASS, SUPERCLASS), (MEAN_ACCURACY, ACCURACY))):
@@ -56,17 +59,14 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         rows = np.flatnonzero(~np.isnan(values).any(axis=1))
         if not rows.size:
             continue
-        kept = scores.take(rows)
-        grid = context.grid(kept, values[rows], benchmark=FAMILY.names, what="distortion", levels=FAMILY.levels)
+        grid = subject.grid_of(values[rows])
         measures += _accuracies(grid, mean, by_condition)
         counted, outside = len(rows), len(values) - len(rows)
     if not measures:
         context.warn(f"{evaluation.folder}: no image is of one of the 16 superclasses of LAION-C")
-    yield context.results(
+    yield subject.results(
         REPORT,
-        evaluation,
-        scores.images,
-        measures=measures,
+        measures,
         counts={"images": (counted, 0), "of no superclass": (outside, 0)},
         transforms={name: TransformNames("distortions") for name in FAMILY.names},
         published=FAMILY.name if any(each.metric == MEAN_SUPERCLASS.name for each in measures) else "",

@@ -15,7 +15,9 @@ from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.grid import Grid, means_of, measures_of
 from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results
+from pipeline.evaluate.report.real_labels import has_imagenet_labels
 from pipeline.evaluate.report.scores import condition_scores
+from pipeline.evaluate.report.subject import Subject
 from pipeline.evaluate.report.views import NumberFormat
 from pipeline.recipes.levels import shown_levels
 from pipeline.transforms.low_pass import FAMILY
@@ -38,7 +40,8 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     Raises:
         UserError: If the data set has no unfiltered images.
     """
-    scores = condition_scores(evaluation)
+    subject = Subject(evaluation, context, condition_scores(evaluation))
+    scores, grid = subject.scores, subject.grid
     order = sorted(range(len(scores.keys)), key=lambda column: scores.keys[column].level)
     bandwidths = [scores.keys[column].level for column in order]
     _require_unfiltered(evaluation, bandwidths)
@@ -47,30 +50,25 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         context.warn(
             f"{evaluation.folder}: no frequency bias, because no image is classified correctly without a filter"
         )
-    grid = context.grid(scores, scores.values == 0)
-    title = shown_levels(bandwidths)
     data_set = evaluation.table.data_set
-    results = context.results(
+    published = has_imagenet_labels(evaluation) and data_set.profile == "imagenet"
+    results = subject.results(
         REPORT,
-        evaluation,
-        scores.images,
-        measures=[
+        [
             *(_of_correct(correct, grid, bandwidths, context) if correct[:, -1].any() else ()),
             *means_of([UNFILTERED], correct[:, -1:], context.resamples),
-            *grid.estimate(ACCURACY, lambda means: means.cells[..., 0, :], "level"),
+            *grid.estimate(ACCURACY, lambda means: 1 - means.cells[..., 0, :], "level"),
         ],
         counts={
             "images": (grid.images, 0),
             "images that are correct unfiltered": (int(correct[:, -1].sum()), 0),
         },
-        published=""
-        if evaluation.groups_digest or (data_set.profile, evaluation.table.labels) != ("imagenet", 1000)
-        else "low-pass",
+        published="low-pass" if published else "",
         clean_accuracy=float(correct[:, -1].mean()),
         details={"bandwidths": bandwidths},
     )
     # The title names the grid, so that models with other grids are in another section.
-    yield results.titled(f"{results.data_set}, bandwidths {title}")
+    yield results.titled(f"{results.data_set}, bandwidths {shown_levels(bandwidths)}")
 
 
 def _require_unfiltered(evaluation: Evaluation, bandwidths: Sequence[int]) -> None:
@@ -90,7 +88,7 @@ def _of_correct(correct: Flags, grid: Grid, bandwidths: Sequence[int], context: 
     for metric, settled in ((F_BIAS, False), (SETTLED, True)):
         cutoffs = metrics.cutoff_bandwidths(correct, bandwidths, settled=settled)
         yield from means_of([metric], cutoffs[:, None], context.resamples)
-    accuracies, drawn = grid.means.cells[0], grid.draws.cells[:, 0]
+    accuracies, drawn = 1 - grid.means.cells[0], 1 - grid.draws.cells[:, 0]
     drawn = drawn[drawn[:, -1] > 0]  # draws in which no image is correct unfiltered have no quotients
     area = np.asarray([metrics.area_above_curve(accuracies, bandwidths)])
     yield from measures_of(AREA, area, np.asarray(metrics.area_above_curve(drawn, bandwidths))[:, None], grid.images)

@@ -1,21 +1,22 @@
-"""The calibration of a model's probabilities: measures by transform and level, and bins of reliability diagrams."""
+"""An evaluation on transformed images: errors, clean errors and calibration, which a family's measures are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.arrays import Figures, Floats
+from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import By, Means
+from pipeline.evaluate.report.grid import By, Grid, Means
+from pipeline.evaluate.report.join import CleanError
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import Facts, Measure, Metric
+from pipeline.evaluate.report.measures import Facts, FamilyReport, Measure, Metric, Results
 from pipeline.evaluate.report.scores import Scores, Untransformed, condition_scores, top1_errors
 from pipeline.evaluate.report.views import FINE, PLAIN
 from pipeline.evaluate.results.predictions import ConditionPredictions
@@ -64,41 +65,72 @@ def prediction_values(evaluation: Evaluation, predicted: ConditionPredictions) -
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def read_scores(evaluation: Evaluation) -> Scores[Condition]:
-    """Return what ``prediction_values`` returns for each condition, (images, conditions, 5).
+class Subject:
+    """An evaluation on transformed images, and what a family's measures are computed from.
 
-    Raises:
-        UserError: If an image has no label, or the predictions are damaged.
+    Attributes:
+        evaluation: The evaluation.
+        context: State of the report.
+        scores: Values of images, (images, conditions) or (images, conditions, 5) as of ``prediction_values``; the first
+            is the error.
+        options: Benchmark, noun for its transforms, and its levels, as for ``Grid``.
     """
-    return condition_scores(evaluation, prediction_values)
+
+    def __init__(
+        self, evaluation: Evaluation, context: Context, scores: Scores[Condition] | None = None, **options: Any
+    ) -> None:
+        """Read the scores, by default those of ``prediction_values``."""
+        self.evaluation, self.context, self.options = evaluation, context, options
+        self.scores = scores or condition_scores(evaluation, prediction_values)
+        self.errors = self.scores.values[..., 0] if self.scores.values.ndim > 2 else self.scores.values
+
+    @cached_property
+    def clean(self) -> CleanError | None:
+        """The clean error of the images that have a clean version; None if there is none."""
+        return self.context.clean_error(self.evaluation, self.scores.images)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The errors of all images."""
+        return self.grid_of(self.errors)
+
+    @cached_property
+    def paired(self) -> Grid | None:
+        """The errors of the images that have a clean version, and their clean errors as other values."""
+        return self.grid_of(self.errors[self.clean.rows], self.clean.errors[:, None]) if self.clean else None
+
+    def grid_of(self, values: Numbers, others: Numbers | None = None) -> Grid:
+        """Return the means of some values, (images, conditions), and of other values of the same images."""
+        return Grid(values, self.scores.keys, resamples=self.context.resamples, others=others, **self.options)
+
+    def results(self, report: FamilyReport, measures: Iterable[Measure], **fields: Any) -> Results:
+        """Return results with these measures and the calibration, if the report has one; see ``Context.results``."""
+        found = list(measures)
+        if report.calibrated:
+            calibration, bins = calibration_of(self)
+            found, fields["details"] = [*found, *calibration], {**fields.get("details", {}), **bins}
+        if any(each.of_clean for each in report.metrics) and (clean := self.clean):
+            fields |= {"clean_images": clean.encoded, "clean_accuracy": 1 - clean.value}
+        return self.context.results(report, self.evaluation, self.scores.images, measures=found, **fields)
 
 
-def calibration_of(
-    evaluation: Evaluation, scores: Scores[Condition], context: Context, **options: Any
-) -> tuple[list[Measure], Facts]:
+def calibration_of(subject: Subject) -> tuple[list[Measure], Facts]:
     """Return the calibration of an evaluation by transform and level, and the bins of its reliability diagrams.
 
-    Args:
-        evaluation: The evaluation.
-        scores: Its scores, as ``read_scores`` returns them.
-        context: State of the report.
-        options: Benchmark, and noun for its transforms, as for ``Grid``.
-
-    Returns:
-        The measures, and bins by level over the images of all transforms that means are over. Empty bins are omitted.
+    The bins are those of each level, over the images of all transforms that means are over. Empty bins are omitted.
     """
+    evaluation, scores, context = subject.evaluation, subject.scores, subject.context
     labels, squared = (_probabilities(scores, column) for column in (2, 3))
-    known = not np.isnan(squared).any()
-    _warn(evaluation, labels, known, context)
-    likelihoods = metrics.negative_log_likelihoods(labels)
-    brier_scores = metrics.brier_scores(labels, squared) if known else None
-    del labels, squared  # up to 60 MB each
-    grid = context.grid(scores, likelihoods, others=brier_scores, **options)
-    confidences, correct = _probabilities(scores, 1), scores.values[..., 0] == 0
-    ece, adaptive_ece = (
-        grid.cells(np.asarray(error(confidences.T, correct.T)))
-        for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
-    )
+    grids = {NLL: subject.grid_of(metrics.negative_log_likelihoods(labels))}
+    if not np.isnan(squared).any():
+        grids[BRIER] = subject.grid_of(metrics.brier_scores(labels, squared))
+    _warn(evaluation, labels, BRIER in grids, context)
+    del labels, squared  # up to 30 MB each
+    grid, confidences, correct = grids[NLL], _probabilities(scores, 1), scores.values[..., 0] == 0
+    errors = {
+        ECE: metrics.expected_calibration_error(confidences.T, correct.T),
+        ADAPTIVE_ECE: metrics.adaptive_calibration_error(confidences.T, correct.T),
+    }
     views: dict[By, Callable[[Floats], Figures]] = {
         "": grid.mean,
         "level": lambda cells: metrics.mean_over(cells[..., grid.counted, :], axis=-2),
@@ -106,11 +138,11 @@ def calibration_of(
         "both": lambda cells: cells,
     }
     found: list[Measure] = []
-    for by, view in views.items():  # a bootstrap would make ECE too large
-        found += [*grid.points(ECE, view(ece), by), *grid.points(ADAPTIVE_ECE, view(adaptive_ece), by)]
-        found += grid.estimate(NLL, partial(_viewed, view, lambda means: means.cells), by)
-        if known:
-            found += grid.estimate(BRIER, partial(_viewed, view, lambda means: grid.cells(means.others)), by)
+    for by, view in views.items():
+        for metric, error in errors.items():  # a bootstrap would make ECE too large
+            found += grid.points(metric, view(grid.cells(np.asarray(error))), by)
+        for metric, of_metric in grids.items():
+            found += of_metric.estimate(metric, partial(_viewed, view), by)
     names = {name for name, inside in zip(grid.transforms, grid.counted, strict=True) if inside}
     bins = {}
     for level in grid.levels:
@@ -120,9 +152,9 @@ def calibration_of(
     return found, {RELIABILITY: bins}
 
 
-def _viewed(view: Callable[[Floats], Figures], cells: Callable[[Means], Floats], means: Means) -> Figures:
+def _viewed(view: Callable[[Floats], Figures], means: Means) -> Figures:
     """Return what a view makes of means by transform and level."""
-    return view(cells(means))
+    return view(means.cells)
 
 
 def _probabilities(scores: Scores[Condition], column: int) -> Floats:
@@ -134,7 +166,7 @@ def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[
     """Return the calibration of an evaluation on images without a transform, and the bins of its diagram."""
     values = prediction_values(natural.evaluation, natural.predicted)[:, None]
     scores = Scores[Condition](natural.images, (natural.predicted.condition,), values)
-    measures, bins = calibration_of(natural.evaluation, scores, context)
+    measures, bins = calibration_of(Subject(natural.evaluation, context, scores))
     return [each for each in measures if not each.transform and each.level is None], bins
 
 
