@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, groupby, product
+from functools import cache
+from itertools import chain, combinations, groupby, product
 from typing import TypeVar
 
 from corruptions.registry import unknown
@@ -13,6 +14,7 @@ from pipeline.evaluate.report.join import Warn, differing_settings
 from pipeline.evaluate.report.load import AnyTested, Evaluation
 from pipeline.evaluate.report.scores import Images
 from pipeline.evaluate.results.folder import DESCRIPTIVE, DISPLAY_NAME, MAX_NAME_LENGTH, is_display_name
+from pipeline.tasks.library import load, shipped
 from pipeline.text import printable
 
 T = TypeVar("T", bound=AnyTested)
@@ -207,3 +209,34 @@ def _by_data_set_name(evaluations: Iterable[Evaluation]) -> Iterator[list[Evalua
     for _, group in groupby(sorted(compared, key=key), key=key):
         if len(same := list(group)) > 1:
             yield same
+
+
+def check_baseline(evaluations: Sequence[Evaluation]) -> None:
+    """Raise UserError if evaluations of the baseline are of several models, or two are on the same data set."""
+    names = sorted({each.model for each in evaluations})
+    if len(names) > 1:
+        raise UserError(
+            f"the baseline evaluations are of {len(names)} models ({', '.join(names)}): give evaluations of one model"
+        )
+    check_duplicates(evaluations)
+
+
+def mistaken_for(evaluation: Evaluation, labels: Iterable[int]) -> tuple[str, ...]:
+    """Return the shipped tasks whose images these may be: those with the same classes, if the images have no task."""
+    table = evaluation.table
+    if table.task is not None:
+        return ()
+    return _tasks_by_classes().get((table.model.classes, frozenset(labels)), ())
+
+
+@cache
+def _tasks_by_classes() -> Mapping[tuple[int, frozenset[int]], tuple[str, ...]]:
+    """Return the tasks that have part of the classes, other than clean ones, by number of outputs and classes."""
+    tasks: dict[tuple[int, frozenset[int]], tuple[str, ...]] = {}
+    for loaded in map(load, shipped()):
+        task = loaded.task
+        classes = frozenset(chain.from_iterable(task.groups)) or frozenset(loaded.folders.values())
+        if task.role != "clean" and len(classes) < task.outputs:
+            key = (task.outputs, classes)
+            tasks[key] = (*tasks.get(key, ()), task.name)
+    return tasks

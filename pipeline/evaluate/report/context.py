@@ -3,28 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
-from itertools import chain
-from typing import Any
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Generic
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.combine import check_duplicates, display_names, identity
+from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.report.combine import check_baseline, display_names, identity, mistaken_for
 from pipeline.evaluate.report.join import (
-    BaselineValues,
-    CleanError,
-    check_clean,
-    clean_counterpart,
-    clean_error,
+    Conflict,
+    Match,
+    Warn,
+    differing_settings,
+    join,
+    label_conflict,
     match,
-    match_baseline,
+    unfit,
 )
-from pipeline.evaluate.report.load import LOSSY, Evaluation
+from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Results
 from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
-from pipeline.evaluate.report.scores import Images, Key, Scores, Untransformed, digest_of_ids, read_untransformed
+from pipeline.evaluate.report.scores import (
+    Images,
+    Key,
+    Rows,
+    Scores,
+    Untransformed,
+    digest_of_ids,
+    list_names,
+    read_untransformed,
+)
 from pipeline.storage import Store
-from pipeline.tasks.library import load, shipped
 from pipeline.text import printable
+
+
+@dataclass(frozen=True)
+class CleanError:
+    """The clean errors of the images of a data set at ``rows``, those that have a clean version.
+
+    Attributes:
+        errors: Whether the clean version of each is misclassified, (len(rows),).
+        rows: Rows of these images.
+        encoded: How the clean images are stored.
+    """
+
+    errors: Flags
+    rows: Rows
+    encoded: str
+
+    @property
+    def value(self) -> float:
+        """The clean error."""
+        return float(self.errors.mean())
+
+
+@dataclass(frozen=True)
+class BaselineValues(Generic[Key]):
+    """The values of an evaluated baseline for the images of another evaluation.
+
+    Attributes:
+        evaluation: An evaluation of the baseline.
+        values: Values of each column that it has, (images, ...).
+    """
+
+    evaluation: Evaluation
+    values: Mapping[Key, Floats]
 
 
 class Context:
@@ -49,11 +92,11 @@ class Context:
     ) -> None:
         self.evaluations, self.baseline, self.chosen = evaluations, baseline, chosen
         self.resamples, self.warnings, self._real = resamples, list[str](), real
-        _check_baseline(baseline)
+        check_baseline(baseline)
         self._names = display_names(evaluations, self.warn)
         self._clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
         self._clean_of_baseline = [read_untransformed(each) for each in baseline if each.role == "clean"]
-        check_clean(self._clean.values(), chosen)
+        self._check_clean()
         for each in (*self._clean.values(), *self._clean_of_baseline):
             if each.evaluation.encoded.endswith(LOSSY):
                 self.warn(
@@ -125,10 +168,11 @@ class Context:
             evaluation: Evaluation to normalise.
             scores: Its scores.
             read: Reads the scores of an evaluation of the baseline; None if it has none of these.
-            benchmark: Returns whether means are over a column.
+            benchmark: Returns whether means are over a column. If they are over none, they are over all.
 
         Raises:
-            UserError: If the evaluations of the baseline do not match.
+            UserError: If no evaluation of the baseline has the same profile, images and labels, if two have the same
+                column, or if a column is missing that a mean needs.
         """
         family, digest = evaluation.table.data_set.family, evaluation.groups_digest
         same = [each for each in self.baseline if (each.table.data_set.family, each.groups_digest) == (family, digest)]
@@ -138,13 +182,49 @@ class Context:
                 f"{evaluation.folder}: the baseline {name!r} has no evaluation of {family}, so its metrics are not "
                 "normalised"
             )
-            return None
         candidates = [(each, found) for each in same if (found := read(each))]
-        return match_baseline(name, evaluation, scores, candidates, benchmark, self.warn) if candidates else None
+        if not candidates:
+            return None
+        columns: dict[Key, tuple[Evaluation, Floats]] = {}
+        reasons: list[str] = []
+        for other, other_scores in candidates:
+            common = match(scores.images, other_scores.images)
+            if reason := _mismatch(evaluation, scores, other, other_scores, common):
+                reasons.append(reason)
+                continue
+            if len(other_scores.images.ids) > len(common.rows):
+                self.warn(
+                    f"{evaluation.folder}: the baseline uses its {len(common.rows):,} images only; {other.folder} has "
+                    f"{len(other_scores.images.ids):,}"
+                )
+            for column, key in enumerate(other_scores.keys):
+                if key in columns and key in scores.keys:
+                    raise UserError(
+                        f"{evaluation.folder}: {columns[key][0].folder} and {other.folder} both contain the baseline "
+                        f"of {key}: give one of them"
+                    )
+                columns[key] = other, other_scores.values[common.others, column]
+        if not columns:
+            raise UserError(
+                f"the baseline {name!r} does not match {evaluation.folder}: {'; '.join(reasons)}; evaluate the "
+                "baseline on the same data set"
+            )
+        missing = [key for key in scores.keys if key not in columns]
+        needed = [key for key in missing if benchmark(key)] if any(map(benchmark, scores.keys)) else missing
+        what = f"the baseline {name!r} lacks {list_names([str(key) for key in needed or missing])}"
+        if needed:
+            raise UserError(
+                f"{evaluation.folder}: {what}, so means cannot be normalised: evaluate the baseline on the same data "
+                "set"
+            )
+        if missing:
+            self.warn(f"{evaluation.folder}: {what}, so these are not normalised")
+        values = {key: columns[key][1] for key in scores.keys if key in columns}
+        return BaselineValues(columns[next(iter(values))][0], values)
 
     def clean_error_of_baseline(self, evaluation: Evaluation, images: Images) -> CleanError | None:
         """Return the clean error of the baseline for some images of one of its evaluations; None if there is none."""
-        return clean_error(evaluation, images, self._clean_of_baseline, self.chosen, self.warn)
+        return self._clean_error(evaluation, images, self._clean_of_baseline, self.warn)
 
     def clean_error(self, evaluation: Evaluation, images: Images) -> CleanError | None:
         """Return the error of the same model on the clean versions of some images; None if there are none.
@@ -152,22 +232,56 @@ class Context:
         Raises:
             UserError: If several evaluations fit, or if images with the same id have different labels.
         """
-        return clean_error(evaluation, images, self._clean_of_model(evaluation), self.chosen, self.warn)
+        return self._clean_error(evaluation, images, self._clean_of_model(evaluation), self.warn)
 
     def clean_error_of_attacked(self, evaluation: Evaluation, images: Images) -> CleanError | None:
         """Return the error of the attacked model on the clean versions of adversarial images; None if there is none.
 
         The model is recognised by its digest, and by its name if several names have this digest.
-
-        Raises:
-            UserError: If several evaluations fit, or if images with the same id have different labels.
         """
         if evaluation.table.attack is None:
             return None
         attacked = evaluation.table.attack.model
         same = [clean for clean in self._clean.values() if clean.evaluation.table.model.digest == attacked.digest]
         named = [clean for clean in same if clean.evaluation.table.model.name == attacked.name]
-        return clean_error(evaluation, images, named or same, self.chosen, lambda text: None)
+        return self._clean_error(evaluation, images, named or same, lambda text: None)
+
+    def _clean_error(
+        self, evaluation: Evaluation, images: Images, candidates: Sequence[Untransformed], warn: Warn
+    ) -> CleanError | None:
+        """Return the error on the clean versions of images by evaluations of one model; None if none has them."""
+        joined = [(clean, join(evaluation, images, clean.evaluation, clean.images)) for clean in candidates]
+        fits = {clean.evaluation.location: (clean, common) for clean, common in joined if isinstance(common, Match)}
+        if not fits:
+            reasons = [reason for _, reason in joined if isinstance(reason, str)]
+            if conflict := next((each for each in reasons if isinstance(each, Conflict)), None):
+                raise UserError(conflict)
+            if reasons:
+                shown = "; ".join(map(printable, reasons))
+                warn(f"{evaluation.folder}: no clean error, so metrics that need it are omitted: {shown}")
+            return None
+        only = self._only(f"versions of the images of {evaluation.folder}", [clean for clean, _ in fits.values()])
+        clean, common = fits[only.evaluation.location]
+        _warn_of_clean(evaluation, images, clean, common, warn)
+        return CleanError(clean.top1_errors[common.others], common.rows, clean.evaluation.encoded)
+
+    def _only(self, what: str, fits: Sequence[Untransformed]) -> Untransformed:
+        """Return the only evaluation that fits, or the chosen one. Raise UserError if several are left."""
+        left = [clean for clean in fits if clean.evaluation.location in self.chosen] or fits
+        if len(left) > 1:
+            folders = " and ".join(clean.evaluation.folder for clean in left)
+            which = "both" if len(left) == 2 else "all"
+            raise UserError(f"{folders} {which} have clean {what}: give one of them, or choose one with --clean FOLDER")
+        return left[0]
+
+    def _check_clean(self) -> None:
+        """Raise UserError if two evaluations of a model can give the clean error of the same images."""
+        for one, other in combinations(self._clean.values(), 2):
+            first, second = one.evaluation, other.evaluation
+            if first.table.model.name == second.table.model.name:
+                common = join(first, one.images, second, other.images)
+                if isinstance(common, Match):
+                    self._only(f"versions of the same {len(common.rows):,} images by {first.model!r}", [one, other])
 
     def name_of_attacked(self, evaluation: Evaluation) -> str:
         """Return the printable name of the attacked model: that of an evaluation of it, or that in the data set."""
@@ -194,8 +308,15 @@ class Context:
         """
         of_model = self._clean_of_model(evaluation)
         candidates = [clean for clean in of_model if clean.evaluation.location not in self._mistaken]
-        clean = clean_counterpart(evaluation, candidates, self.chosen, self.warn)
-        if clean is None and (candidates or evaluation.role == "anomalous"):
+        if fits := [clean for clean in candidates if not unfit(evaluation, clean.evaluation)]:
+            found = self._only(f"images to compare {evaluation.folder} with", fits)
+            if differ := differing_settings(evaluation, found.evaluation):
+                self.warn(
+                    f"{evaluation.folder} and the clean images, {found.evaluation.folder}, were evaluated with "
+                    f"different settings: {differ}"
+                )
+            return found
+        if candidates or evaluation.role == "anomalous":
             task = evaluation.table.task
             index = f" (index them with --task {task.name} --role clean)" if task and task.groups else ""
             self.warn(
@@ -203,7 +324,7 @@ class Context:
                 f"with the same labels and profile: evaluate clean images of these classes{index} and add the "
                 "evaluation"
             )
-        return clean
+        return None
 
     def real_images(self, evaluation: Evaluation, images: Images) -> RealImages | None:
         """Return the images of an evaluation that have reassessed labels; None if there are none.
@@ -229,7 +350,7 @@ class Context:
 
     def _may_be_mistaken(self, clean: Untransformed) -> bool:
         """Return whether images that count as clean may be those of a known set; warn if they may."""
-        names, folder = _mistaken_for(clean), clean.evaluation.folder
+        names, folder = mistaken_for(clean.evaluation, clean.images.labels.tolist()), clean.evaluation.folder
         if not names or clean.evaluation.location in self.chosen:
             return False
         self.warn(
@@ -240,32 +361,34 @@ class Context:
         return True
 
 
-def _check_baseline(evaluations: Sequence[Evaluation]) -> None:
-    """Raise UserError if evaluations of the baseline are of several models, or two are on the same data set."""
-    names = sorted({each.model for each in evaluations})
-    if len(names) > 1:
-        raise UserError(
-            f"the baseline evaluations are of {len(names)} models ({', '.join(names)}): give evaluations of one model"
+def _warn_of_clean(evaluation: Evaluation, images: Images, clean: Untransformed, matched: Match, warn: Warn) -> None:
+    """Warn of differences between transformed images and the clean images that they are compared with."""
+    total, clean_total, common = len(images.ids), len(clean.images.ids), len(matched.rows)
+    folder, clean_folder = evaluation.folder, clean.evaluation.folder
+    if common < total:
+        warn(
+            f"{clean_folder} contains only {common:,} of the {total:,} images of {folder}: metrics that need the clean "
+            "error use only these"
         )
-    check_duplicates(evaluations)
+    elif common < clean_total:
+        warn(f"{folder}: the clean error uses its {total:,} images only; {clean_folder} has {clean_total:,}")
+    if matched.namesakes:
+        warn(f"{folder}: {clean_folder} {matched.difference}")
+    if matched.by_position:
+        warn(f"{folder}: its images and those of {clean_folder} are matched by their positions in the array files")
+    if differ := differing_settings(evaluation, clean.evaluation):
+        warn(f"{folder} and its clean images, {clean_folder}, were evaluated with different settings: {differ}")
+    if evaluation.table.data_set.profile != clean.evaluation.table.data_set.profile:
+        warn(f"{folder} and its clean images, {clean_folder}, may be prepared differently: one has no profile")
 
 
-def _mistaken_for(clean: Untransformed) -> tuple[str, ...]:
-    """Return the shipped tasks whose images these may be: those with the same classes, if the images have no task."""
-    table = clean.evaluation.table
-    if table.task is not None:
-        return ()
-    return _tasks_by_classes().get((table.model.classes, frozenset(clean.images.labels.tolist())), ())
-
-
-@cache
-def _tasks_by_classes() -> Mapping[tuple[int, frozenset[int]], tuple[str, ...]]:
-    """Return the tasks that have part of the classes, other than clean ones, by number of outputs and classes."""
-    tasks: dict[tuple[int, frozenset[int]], tuple[str, ...]] = {}
-    for loaded in map(load, shipped()):
-        task = loaded.task
-        classes = frozenset(chain.from_iterable(task.groups)) or frozenset(loaded.folders.values())
-        if task.role != "clean" and len(classes) < task.outputs:
-            key = (task.outputs, classes)
-            tasks[key] = (*tasks.get(key, ()), task.name)
-    return tasks
+def _mismatch(
+    evaluation: Evaluation, scores: Scores[Key], other: Evaluation, other_scores: Scores[Key], common: Match
+) -> str:
+    """Return why the baseline cannot be used: another profile, missing images or other labels; empty if it can."""
+    profile, other_profile = evaluation.table.data_set.profile, other.table.data_set.profile
+    if profile != other_profile:
+        return f"{other.folder} has the profile {other_profile!r} instead of {profile!r}"
+    if len(common.rows) < len(scores.images.ids):
+        return f"{other.folder} {common.missing(scores.images)}"
+    return label_conflict(evaluation, scores.images, other, other_scores.images, common) or ""

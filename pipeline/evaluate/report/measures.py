@@ -253,15 +253,24 @@ def complement(measure: Measure, metric: str) -> Measure:
     return replace(measure, metric=metric, value=1 - measure.value, low=low, high=high, draws=draws)
 
 
+def row(**values: Any) -> Facts:
+    """Return a row of the tidy table; columns that are not given are empty, and those of numbers None."""
+    texts = ("model", "data_set", "family", "transform", "metric", "unit", "covers", "baseline")
+    others = {"level": None, "low": None, "high": None, "images": 0, "clean_images": "", "pixel_root": ""}
+    return dict.fromkeys(texts, "") | others | values
+
+
 def table_of(results: Iterable[Results]) -> Iterator[Facts]:
     """Yield the rows of the tidy table, with all measures and counts in order."""
     for each in results:
-        common = {"model": each.model, "data_set": each.data_set, "family": each.report.key}
-        common["pixel_root"] = each.pixel_root
         counts = [Measure(name, number) for name, (number, _) in each.counts.items()]
         for measure in (*each.measures, *counts):
             metric = each.report.metric(measure.metric)
-            yield common | {
+            yield {
+                "model": each.model,
+                "data_set": each.data_set,
+                "family": each.report.key,
+                "pixel_root": each.pixel_root,
                 "transform": measure.transform,
                 "level": each.level if measure.level is None else measure.level,
                 "metric": measure.metric,

@@ -38,9 +38,9 @@ from pipeline.evaluate.report.comparison import (
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, detection, report_on, reports, streams
 from pipeline.evaluate.report.load import BudgetSearch, Evaluation, open_evaluation, open_folders
-from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, table_of
+from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, row, table_of
 from pipeline.evaluate.report.pivots import cell
-from pipeline.evaluate.report.real_labels import RealLabels, Reason, find_real_labels, read_real_labels
+from pipeline.evaluate.report.real_labels import find_real_labels, read_real_labels
 from pipeline.evaluate.report.sections import sections_of, tables_of
 from pipeline.evaluate.report.views import Chapter, Document, Headline, Table
 from pipeline.software import versions
@@ -51,12 +51,9 @@ from pipeline.transforms.registry import FAMILIES
 
 @dataclass(frozen=True)
 class ReportData:
-    """The contents of a report.
+    """The contents of a report: results in its order, warnings for the reader, notes and sizes of models.
 
     Attributes:
-        results: Results of each model on each data set, in the order of the report.
-        warnings: Warnings for the reader.
-        models: Notes and sizes of the models.
         published: Published figures of reference models on the same data sets.
         provenance: Facts on how the values came about.
         folders: Model, name of the data set, and folder of each evaluation.
@@ -81,40 +78,22 @@ class ReportData:
 
     def rows(self) -> Iterator[Facts]:
         """Yield the rows of the tidy table: measures, counts, sizes of models, ranks, published figures."""
-        texts = ("data_set", "family", "transform", "covers", "baseline", "clean_images", "pixel_root", "unit")
-        empty = dict.fromkeys(texts, "")
-        blank: Facts = empty | {"level": None, "low": None, "high": None, "images": 0}
         yield from table_of(self.results)
         for model in self.models:
             for attribute, _ in SIZES.values():
                 if (size := getattr(model, attribute)) is not None:
-                    metric = attribute.replace("_", "-")
-                    yield {
-                        **blank,
-                        "model": model.name,
-                        "family": "models",
-                        "metric": metric,
-                        "value": size,
-                        "unit": "count",
-                    }
+                    name = attribute.replace("_", "-")
+                    yield row(model=model.name, family="models", metric=name, value=size, unit="count")
         for each in self.rankings:
-            common = blank | {"data_set": each.section.title, "family": each.section.report.key, "unit": "rank"}
+            where = {"data_set": each.section.title, "family": each.section.report.key, "unit": "rank"}
             for name, (first, last) in each.ranks.items():
-                row = {"value": (first + last) / 2, "low": first, "high": last}
-                yield common | row | {"model": name, "metric": f"rank by {each.metric.name}"}
+                rank = f"rank by {each.metric.name}"
+                yield row(**where, model=name, metric=rank, value=(first + last) / 2, low=first, high=last)
         for name, mean in self.mean_ranks.items():
-            yield blank | {"model": name, "family": "comparison", "metric": "mean rank", "value": mean, "unit": "rank"}
+            yield row(model=name, family="comparison", metric="mean rank", value=mean, unit="rank")
         for figure in self.published:
-            yield blank | {
-                "model": figure.model,
-                "data_set": figure.section,
-                "family": figure.family,
-                "transform": figure.transform,
-                "level": figure.level,
-                "metric": figure.metric,
-                "value": figure.value,
-                "baseline": figure.baseline,
-            }
+            facts = {key: value for key, value in asdict(figure).items() if key not in ("section", "source")}
+            yield row(**facts, data_set=figure.section)
 
     @property
     def mean_ranks(self) -> dict[str, float]:
@@ -244,25 +223,9 @@ def make_report(
 ) -> ReportData:
     """Compute the metrics of one or more evaluations.
 
-    An evaluation on clean images provides the clean error of its model for its other evaluations.
-
-    Args:
-        folders: Folders or URLs that ``evaluate`` or ``budgets`` wrote, of one or more models.
-        baselines_from: Evaluations of the baseline model on the same images. Default: AlexNet's published results for
-            models of 1000 classes on images of 224 x 224, otherwise no baseline.
-        clean: Evaluations on clean images to use for clean errors if a model has several. Those that are not in
-            ``folders`` are added.
-        resamples: Number of bootstrap draws.
-        real: File of the reassessed labels (ReaL) of the ImageNet validation images. Default: that of the package timm,
-            if it is installed.
-        published: Whether to add the published figures of reference models.
-        window: Samples in each window of the error over time of streams. 0 chooses.
-        rename: Recorded name of a model -> name to display.
-        measured: CSV files with values of detectors by corruption and severity.
-        command: Command that makes the report, for its provenance.
-
-    Returns:
-        The metrics, and warnings about evaluations that are not fully comparable.
+    An evaluation on clean images provides the clean error of its model for its other evaluations. Arguments are those
+    of ``ReportSettings``, where ``folders`` are its evaluations, ``baselines_from`` its baseline, and ``measured`` its
+    results; ``resamples`` is the number of bootstrap draws, and ``command`` that which made the report.
 
     Raises:
         UserError: If a folder has no evaluation, a family has no report, two models have the same name, a model was
@@ -272,28 +235,30 @@ def make_report(
     """
     baseline = [open_evaluation(folder) for folder in baselines_from]
     evaluations, searches = open_folders(folders)
-    chosen = _chosen(clean)
+    chosen = [_open_clean(folder) for folder in clean]
     warnings: list[str] = []
-    names = model_names([*evaluations, *searches, *chosen.values(), *baseline], rename or {}, warnings.append)
-    manifests = manifests_of_content([*evaluations, *baseline, *chosen.values()])
-    evaluations, baseline = (
-        [as_built(renamed(each, names), manifests) for each in group] for group in (evaluations, baseline)
+    names = model_names([*evaluations, *searches, *chosen, *baseline], rename or {}, warnings.append)
+    manifests = manifests_of_content([*evaluations, *baseline, *chosen])
+    evaluations, baseline, chosen = (
+        [as_built(renamed(each, names), manifests) for each in group] for group in (evaluations, baseline, chosen)
     )
     searches = [renamed(each, names) for each in searches]
-    chosen = {location: as_built(renamed(each, names), manifests) for location, each in chosen.items()}
+    added = {each.location: each for each in chosen}
     given = {each.location for each in (*evaluations, *baseline)}
-    evaluations += [each for location, each in chosen.items() if location not in given]
+    evaluations += [each for location, each in added.items() if location not in given]
     if window and not any(each.table.stream for each in evaluations):
         raise UserError(f"invalid window {window}: no evaluation is of a stream; omit it")
     found = [report_on(each.table.data_set.family, each.table.task) for each in evaluations]
     check_model_names([*evaluations, *searches, *baseline])
     check_duplicates(evaluations)
-    reassessed = [
-        each.folder
-        for each, report in zip(evaluations, found, strict=True)
-        if report.reassessed and not each.groups_digest
-    ]
-    context = Context(evaluations, baseline, chosen.keys(), resamples, _real_labels(real, reassessed))
+    reassessed = any(of.reassessed and not each.groups_digest for each, of in zip(evaluations, found, strict=True))
+    if real is not None and not reassessed:
+        raise UserError(
+            f"--real {real} has no effect, because no evaluation is on validation images of ImageNet, clean or with "
+            "corruptions: omit it, or add such an evaluation"
+        )
+    labels = find_real_labels() if real is None else read_real_labels(real)
+    context = Context(evaluations, baseline, added.keys(), resamples, labels)
     for warning in warnings:
         context.warn(warning)
     results: list[Results] = []
@@ -321,26 +286,13 @@ def make_report(
     return ReportData(results, context.warnings, models_of(tested), figures, provenance, context.folders())
 
 
-def _real_labels(path: str | None, reassessed: Sequence[str]) -> RealLabels | Reason:
-    """Return the reassessed labels in a file or an installed package. Raise UserError if a file has no use."""
-    if path is None:
-        return find_real_labels()
-    if not reassessed:
-        raise UserError(
-            f"--real {path} has no effect, because no evaluation is on validation images of ImageNet, clean or with "
-            "corruptions: omit it, or add such an evaluation"
-        )
-    return read_real_labels(path)
-
-
-def _chosen(folders: Sequence[str]) -> dict[str, Evaluation]:
-    """Return evaluations on clean images by their location. Raise UserError if images are not clean."""
-    chosen = [open_evaluation(folder) for folder in folders]
-    for evaluation in chosen:
-        if evaluation.role != "clean":
-            images = f"of the role {evaluation.role!r}" if evaluation.role else "with a transform"
-            raise UserError(f"{evaluation.folder} has images {images}: choose an evaluation on clean images")
-    return {each.location: each for each in chosen}
+def _open_clean(folder: str) -> Evaluation:
+    """Open an evaluation on clean images. Raise UserError if its images are not clean."""
+    evaluation = open_evaluation(folder)
+    if evaluation.role != "clean":
+        images = f"of the role {evaluation.role!r}" if evaluation.role else "with a transform"
+        raise UserError(f"{evaluation.folder} has images {images}: choose an evaluation on clean images")
+    return evaluation
 
 
 def _warn_of_samples(evaluation: Evaluation, context: Context) -> None:

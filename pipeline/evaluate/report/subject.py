@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers
-from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.context import CleanError, Context
 from pipeline.evaluate.report.grid import By, Grid, Means
-from pipeline.evaluate.report.join import CleanError
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import Facts, FamilyReport, Measure, Metric, Results
 from pipeline.evaluate.report.scores import Scores, Untransformed, condition_scores, top1_errors

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.join import CleanError
+from pipeline.evaluate.report.context import CleanError, Context
 from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.report.scores import ConditionImages, Images, ImageValues, Rows, top1_errors
 from pipeline.evaluate.results.folder import EVALUATION_FILE
