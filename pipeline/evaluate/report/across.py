@@ -276,12 +276,7 @@ class PublishedFigure:
 
 
 def published_figures(sections: Iterable[Section], families: Mapping[str, Sequence[str]]) -> Iterator[PublishedFigure]:
-    """Yield the published figures on the data sets of a report.
-
-    Args:
-        sections: Sections of the report.
-        families: Transforms of each family. Figures of others are left out unless they were evaluated.
-    """
+    """Yield the published figures on the data sets of a report, of transforms of its families or evaluated ones."""
     for section in sections:
         results = section.models.values()
         names = {each.published for each in results} - {""}

@@ -51,12 +51,7 @@ def model_names(tested: Sequence[AnyTested], rename: Mapping[str, str], warn: Wa
     """Return the display name of each evaluated model, by location of the evaluation.
 
     The same weights and code under several names are one model, which has the user's name or else the first one. Names
-    are kept apart if the models were evaluated with different settings.
-
-    Args:
-        tested: All evaluations and searches.
-        rename: Recorded name -> name to display.
-        warn: Receives a warning for each model with several names.
+    are kept apart if the models were evaluated with different settings. ``rename`` is recorded name -> name to display.
 
     Raises:
         UserError: If a name to replace is unknown, or a new one is invalid.
@@ -160,10 +155,7 @@ def display_names(evaluations: Sequence[Evaluation], warn: Warn) -> dict[str, st
 def warn_of_different_images(evaluations: Sequence[Evaluation], images: Mapping[str, Images], warn: Warn) -> None:
     """Warn if models are shown side by side although their data sets only have the same name.
 
-    Args:
-        evaluations: All evaluations of the report.
-        images: Images of each evaluation, by its location.
-        warn: Receives the warnings.
+    ``images`` are those of each evaluation, by its location.
     """
     for same in _by_data_set_name(evaluations):
         if len({each.table.data_set.manifest_sha256 for each in same}) < 2:

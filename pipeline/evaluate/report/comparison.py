@@ -125,11 +125,7 @@ def comparison_tables(
 ) -> Iterator[Table]:
     """Yield the tables that compare the models of a report; nothing if no two can be compared.
 
-    Args:
-        sections: Sections of the report.
-        rankings: Ranks of the models.
-        models: Notes and sizes of the models.
-        published: Published figures of reference models, which are drawn but not ranked.
+    Published figures are drawn, but not ranked.
     """
     if rankings:
         names = dict.fromkeys(model for section in sections for model in section.models)

@@ -120,12 +120,8 @@ class Context:
     def results(self, report: FamilyReport, evaluation: Evaluation, images: Images, **fields: Any) -> Results:
         """Return results with the fields that all families take from their evaluation, and record the images.
 
-        Args:
-            report: Report on the family.
-            evaluation: The evaluation.
-            images: Images that the measures are computed on.
-            fields: Further fields of the results. ``counts`` precede the number of failed samples, and ``images`` is
-                the first of them by default. The section is titled by the data set by default.
+        ``fields`` are further ones, or replace these. ``counts`` precede the number of failed samples; the number of
+        ``images``, which the measures are computed on, is the only one by default.
         """
         self.images[evaluation.location] = images
         data_set, name = evaluation.table.data_set, self._names[evaluation.location]

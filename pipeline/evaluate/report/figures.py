@@ -85,13 +85,9 @@ class Key:
 def panels(plot: Plot, models: Sequence[str], name: str = "plot") -> list[str]:
     """Return each panel as an SVG element for a page, with an alternative text that has all values.
 
-    Args:
-        plot: The plot.
-        models: Names of all models of the report; the position of a model decides its colour and mark.
-        name: Prefix of the ids, which must be unique in the page.
-
-    Raises:
-        UserError: If matplotlib is not installed.
+    The position of a model among all ``models`` of the report decides its colour and mark in every figure, and ``name``
+    is a prefix that makes ids unique in the page. Raises UserError if matplotlib is not installed, as ``figure`` and
+    ``drawn`` do.
     """
     from html import escape
 
@@ -110,30 +106,13 @@ def panels(plot: Plot, models: Sequence[str], name: str = "plot") -> list[str]:
 
 
 def figure(plot: Plot, models: Sequence[str]) -> Figure:
-    """Return the whole plot as a figure of matplotlib, as wide as one or both columns of a two-column article.
-
-    Args:
-        plot: The plot.
-        models: Names of all models of the report.
-
-    Raises:
-        UserError: If matplotlib is not installed.
-    """
+    """Return the whole plot as a figure of matplotlib, as wide as one or both columns of a two-column article."""
     with _settings({}):
         return _whole(plot, models)
 
 
 def drawn(plot: Plot, models: Sequence[str], form: Literal["pdf", "svg"]) -> bytes:
-    """Return the whole plot as a file for a paper: PDF with embedded fonts, or SVG with letters as outlines.
-
-    Args:
-        plot: The plot.
-        models: Names of all models of the report.
-        form: Format.
-
-    Raises:
-        UserError: If matplotlib is not installed.
-    """
+    """Return the whole plot as a file for a paper: PDF with embedded fonts, or SVG with letters as outlines."""
     with _settings({"svg.fonttype": "path"}):
         whole = _whole(plot, models)
         if form == "svg":

@@ -158,13 +158,9 @@ class Grid:
 
 
 def measures_of(metric: Metric, values: Floats, drawn: Floats, images: int) -> Iterator[Measure]:
-    """Yield values of a metric with intervals from their draws. A share of 0 or 1 has Wilson's interval.
+    """Yield values of a metric, (values,), with intervals from their draws, (draws, values).
 
-    Args:
-        metric: The metric.
-        values: Values, (values,).
-        drawn: Values in the draws, (draws, values).
-        images: Number of images.
+    A share of 0 or 1 has Wilson's interval.
     """
     lows, highs = map(np.asarray, intervals(drawn))
     for index, (value, low, high) in enumerate(zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)):

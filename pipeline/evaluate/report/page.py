@@ -93,13 +93,7 @@ def page(document: Document) -> str:
 
 
 def part(table: Table, models: Sequence[str], name: str) -> Part:
-    """Return a table with its figures, drawn.
-
-    Args:
-        table: The table.
-        models: Names of all models, in the order of their looks.
-        name: Prefix of the ids in the figures.
-    """
+    """Return a table with its figures, drawn as by ``panels``."""
     plot = table.plot
     if plot is None or not plot.panels:
         return Part(table, None, (), (), "")

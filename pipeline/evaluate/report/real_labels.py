@@ -89,12 +89,7 @@ def validation_rows(ids: Sequence[str]) -> Rows | None:
 
 
 def complete_images(evaluation: Evaluation, ids: Sequence[str]) -> int:
-    """Return the number of images of the complete data set: as its task says, or all validation images; 0 if unknown.
-
-    Args:
-        evaluation: The evaluation.
-        ids: Source ids of its images.
-    """
+    """Return the number of images of the complete data set, by its task or as validation images; 0 if unknown."""
     if evaluation.table.task:
         return evaluation.table.task.images
     return VALIDATION_IMAGES if has_imagenet_labels(evaluation) and validation_rows(ids) is not None else 0
@@ -141,16 +136,7 @@ def takes_real_labels(evaluation: Evaluation) -> bool:
 def real_images(
     evaluation: Evaluation, images: Images, real: RealLabels | Reason, warn: Callable[[str], None]
 ) -> RealImages | None:
-    """Return the images of an evaluation that have labels, and these labels.
-
-    Args:
-        evaluation: Evaluation on validation images, clean or transformed.
-        images: Its images.
-        real: Labels of all validation images, or why there are none.
-        warn: Receives a warning if the images are validation images, but have no labels.
-
-    Returns:
-        The images; None if there are none, or if the task of the data set has groups of classes.
+    """Return the images of an evaluation that have reassessed labels; None if it has none, or groups of classes.
 
     Raises:
         UserError: If the user gave the labels, and an image is not a validation image or a label is not an output of

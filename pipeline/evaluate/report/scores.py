@@ -63,10 +63,6 @@ class Scores(Generic[Key]):
     keys: tuple[Key, ...]
     values: Numbers
 
-    def take(self, rows: Rows) -> Scores[Key]:
-        """Return the scores of the images at some rows."""
-        return Scores(self.images.take(rows), self.keys, self.values[rows])
-
 
 class ConditionImages:
     """A function of a condition that returns its images; successive conditions with equal images share one object."""

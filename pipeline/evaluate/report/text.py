@@ -137,12 +137,7 @@ def to_terminal(tables: Iterable[Table]) -> list[RenderableType]:
 
 
 def to_text(tables: Iterable[Table], width: int | None = None) -> str:
-    """Return tables as plain text.
-
-    Args:
-        tables: The tables.
-        width: Maximum length of a line. Default: tables are as wide as they are.
-    """
+    """Return tables as plain text, of lines of at most ``width`` characters if it is given."""
     text = io.StringIO()
     console = Console(
         file=text, width=width or UNLIMITED, force_terminal=True, highlight=False, markup=False, emoji=False,

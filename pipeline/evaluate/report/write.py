@@ -113,13 +113,7 @@ def _lines(rows: Iterable[Iterable[object]]) -> str:
 
 
 def write_report(report: ReportData, title: str, folder: str, *, intervals: bool = False) -> None:
-    """Write the files of a report, replacing those of an earlier one.
-
-    Args:
-        report: Contents of the report.
-        title: Title of the page.
-        folder: Folder or URL.
-        intervals: Whether tables in LaTeX have confidence intervals.
+    """Write the files of a report, replacing those of an earlier one; tables in LaTeX have ``intervals`` if wanted.
 
     Raises:
         UserError: If the folder is not writable, or contains a file of one of these names that is not a report.
@@ -178,12 +172,9 @@ def _papers(document: Document, intervals: bool) -> dict[str, bytes]:
 
 
 def replace_files(folder: str, contents: Mapping[str, bytes], kinds: Mapping[str, Recognise]) -> None:
-    """Write files, replacing those of an earlier report, and remove its other tables and figures.
+    """Write contents by file name, replacing those of an earlier report, and remove its other tables and figures.
 
-    Args:
-        folder: Folder or URL.
-        contents: Contents by file name.
-        kinds: Function that recognises a report, by file name. Tables and figures are recognised by their suffix.
+    ``kinds`` recognises files by their name; tables and figures are recognised by their suffix.
 
     Raises:
         UserError: If the folder is not writable, or contains a file with one of these names that is not a report.

@@ -49,10 +49,6 @@ ACCURACY = Metric("accuracy at the budget", 1, of_clean=True)
 def measure_searches(searches: Iterable[BudgetSearch], resamples: int) -> list[Results]:
     """Return the results of searches for the smallest budgets.
 
-    Args:
-        searches: The searches of a report.
-        resamples: Number of bootstrap draws.
-
     Raises:
         UserError: If two searches try the same attack on the same model and images, or a file is damaged.
     """

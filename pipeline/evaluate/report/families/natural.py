@@ -154,9 +154,7 @@ def _drop(accuracy: Measure, clean: Untransformed, context: Context) -> Iterator
 def accuracy_by_folder(images: Images, right: Numbers) -> dict[str, float]:
     """Return the accuracy by class folder if a label has several folders, such as one per object; otherwise nothing.
 
-    Args:
-        images: Images whose source ids start with the folder.
-        right: 1 for each image that is classified correctly, 0 for others, (S,).
+    Source ids start with the folder, and ``right`` is 1 for each image that is classified correctly, (S,).
     """
     names = [folder for folder, slash, _ in (id_.partition("/") for id_ in images.ids) if slash]
     folders, members = np.unique(names, return_inverse=True)
