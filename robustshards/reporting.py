@@ -301,7 +301,7 @@ class Report:
 
     def html(self) -> str:
         """Return the page with its plots and tables, as in report.html. It loads nothing from the network."""
-        from pipeline.evaluate.report.page import page
+        from pipeline.evaluate.report.write import page
 
         return page(self._document)
 
@@ -368,7 +368,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the page for a notebook."""
-        from pipeline.evaluate.report.page import frame
+        from pipeline.evaluate.report.write import frame
 
         return frame(self.html(), self.title)
 

@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.evaluate.report.figures import described
-from pipeline.evaluate.report.page import page
 from pipeline.evaluate.report.text import to_markdown
+from pipeline.evaluate.report.write import page
 from tests.conftest import Run
 from tests.factories import reports
 from tests.factories.attacks import attack_table, right, write_attacked, write_budgets, write_clean

@@ -14,10 +14,10 @@ import pytest
 import corruptions
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, intervals
 from pipeline.evaluate.report.across import PublishedFigure, ranking
-from pipeline.evaluate.report.page import page
 from pipeline.evaluate.report.report import ReportData
 from pipeline.evaluate.report.text import to_markdown
 from pipeline.evaluate.report.views import Axis, Number, Panel
+from pipeline.evaluate.report.write import page
 from pipeline.tasks.schema import Task
 from tests.conftest import Run
 from tests.evaluate.test_tables import made, results

@@ -12,8 +12,8 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.report.figures import described
-from pipeline.evaluate.report.page import page
 from pipeline.evaluate.report.text import to_markdown_page
+from pipeline.evaluate.report.write import page
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.reports import cells, has, lines, measure, only, report_on, results_of, table, tables_of, value
 

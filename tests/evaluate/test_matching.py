@@ -13,7 +13,7 @@ import pytest
 import corruptions
 from pipeline.errors import UserError
 from pipeline.evaluate.report.load import open_evaluation
-from pipeline.evaluate.report.page import page
+from pipeline.evaluate.report.write import page
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.reports import (
     cells,

@@ -21,9 +21,9 @@ import pytest
 from PIL import Image
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.page import _template, frame, page
 from pipeline.evaluate.report.panels import COLOURS
 from pipeline.evaluate.report.views import Document
+from pipeline.evaluate.report.write import _template, frame, page
 from tests.conftest import UNDER_CI
 from tests.factories.documents import HOSTILE, MANY, MODELS, document, hostile_document
 

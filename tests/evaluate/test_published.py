@@ -21,7 +21,7 @@ from pipeline.evaluate.report.across import MARK, NATURAL_REPORT, PublishedFigur
 from pipeline.evaluate.report.families import detection, reports
 from pipeline.evaluate.report.families.adversarial import PUBLISHED_RECIPES
 from pipeline.evaluate.report.families.imagenet_c_bar import PUBLISHED_SETS
-from pipeline.evaluate.report.page import page
+from pipeline.evaluate.report.write import page
 from pipeline.loaders.protocols import PROTOCOLS
 from pipeline.tasks.library import load, shipped
 from pipeline.transforms.adversarial import ATTACKS

@@ -23,8 +23,8 @@ from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import imagenet_c
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import Metric, Results
-from pipeline.evaluate.report.page import page
-from pipeline.evaluate.report.write import latex_tables
+from pipeline.evaluate.report.subject import Subject
+from pipeline.evaluate.report.write import latex_tables, page
 from tests.conftest import Run
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.reports import cells, has, lines, measure, only, report_on, results_of, table, value, values
@@ -200,8 +200,9 @@ def test_a_new_metric_is_defined_computed_and_listed(tmp_path: Path, monkeypatch
 
     def measured(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         for each in imagenet_c.measure(evaluation, context):
-            *_, grid, _ = imagenet_c.read_errors(evaluation, context, corruptions.names("benchmark"))
-            found = grid.estimate(median, lambda means: np.nanmedian(means.cells, axis=(-2, -1)))
+            found = Subject(evaluation, context).grid.estimate(
+                median, lambda means: np.nanmedian(means.cells, axis=(-2, -1))
+            )
             yield replace(each, report=report, measures=[*each.measures, *found])
 
     report = replace(imagenet_c.REPORT, measure=measured, metrics=(*imagenet_c.REPORT.metrics, median))

@@ -16,10 +16,9 @@ import pytest
 import manifests
 from pipeline.errors import UserError
 from pipeline.evaluate.report import load
-from pipeline.evaluate.report.page import page
 from pipeline.evaluate.report.report import ReportData
 from pipeline.evaluate.report.settings import ReportSettings
-from pipeline.evaluate.report.write import tidy_table, to_csv, write_report
+from pipeline.evaluate.report.write import page, tidy_table, to_csv, write_report
 from pipeline.evaluate.results.folder import EVALUATION_FILE, PREDICTIONS_FILE
 from pipeline.storage import LocalStore
 from pipeline.text import escape_controls

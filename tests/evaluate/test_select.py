@@ -15,8 +15,8 @@ from typer.testing import Result
 
 import corruptions
 from pipeline.errors import UserError
-from pipeline.evaluate.report.page import page
 from pipeline.evaluate.report.text import to_markdown, to_text
+from pipeline.evaluate.report.write import page
 from pipeline.evaluate.selection.accuracies import MAX_NAMES, Accuracies, Kind, read_trained
 from pipeline.evaluate.selection.analysis import SelectionSettings, analyse
 from pipeline.evaluate.selection.document import document, prediction_tables, terminal_tables

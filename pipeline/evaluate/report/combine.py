@@ -10,9 +10,8 @@ from typing import TypeVar
 
 from corruptions.registry import unknown
 from pipeline.errors import UserError
-from pipeline.evaluate.report.join import Warn, differing_settings
+from pipeline.evaluate.report.join import Images, Warn, differing_settings
 from pipeline.evaluate.report.load import AnyTested, Evaluation
-from pipeline.evaluate.report.scores import Images
 from pipeline.evaluate.results.folder import DESCRIPTIVE, DISPLAY_NAME, MAX_NAME_LENGTH, is_display_name
 from pipeline.tasks.library import load, shipped
 from pipeline.text import printable

@@ -12,27 +12,25 @@ from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.combine import check_baseline, display_names, identity, mistaken_for
 from pipeline.evaluate.report.join import (
     Conflict,
+    Images,
+    Key,
     Match,
+    Rows,
+    Scores,
+    Untransformed,
     Warn,
     differing_settings,
+    digest_of_ids,
     join,
     label_conflict,
+    list_names,
     match,
+    read_untransformed,
     unfit,
 )
 from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Results
 from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
-from pipeline.evaluate.report.scores import (
-    Images,
-    Key,
-    Rows,
-    Scores,
-    Untransformed,
-    digest_of_ids,
-    list_names,
-    read_untransformed,
-)
 from pipeline.storage import Store
 from pipeline.text import printable
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.natural import NO_LABEL, label_array
+from pipeline.evaluate.report.join import Images, Rows
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.scores import Images, Rows
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
 from pipeline.tasks.lists import IMAGENET
 from pipeline.text import shown

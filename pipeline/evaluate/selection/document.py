@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any
 
 from pipeline.evaluate.report import views
-from pipeline.evaluate.report.page import page
 from pipeline.evaluate.report.text import plain_cell, to_markdown_page
 from pipeline.evaluate.report.views import PLAIN, Document, Number, NumberFormat, Table
 from pipeline.evaluate.report.write import (
@@ -19,6 +18,7 @@ from pipeline.evaluate.report.write import (
     is_json,
     is_markdown,
     is_page,
+    page,
     replace_files,
     to_json,
 )

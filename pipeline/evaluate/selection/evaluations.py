@@ -13,9 +13,8 @@ from pipeline.errors import UserError
 from pipeline.evaluate.metrics import mean_over
 from pipeline.evaluate.report.combine import check_duplicates, check_model_names, display_names, model_names, renamed
 from pipeline.evaluate.report.families.imagenet_p import sequence_scores
-from pipeline.evaluate.report.join import Warn, match
+from pipeline.evaluate.report.join import Images, Warn, condition_scores, match, read_untransformed
 from pipeline.evaluate.report.load import LOSSY, Evaluation, open_evaluation
-from pipeline.evaluate.report.scores import Images, condition_scores, read_untransformed
 from pipeline.evaluate.selection.accuracies import CLEAN, Accuracies, Kind
 from pipeline.text import printable
 from pipeline.transforms.registry import FAMILIES

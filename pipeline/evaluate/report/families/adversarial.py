@@ -23,7 +23,7 @@ from pipeline.evaluate.report.families.attacks import (
     warn_of_attack,
     warn_of_samples,
 )
-from pipeline.evaluate.report.grid import means_of
+from pipeline.evaluate.report.join import common_images, join_columns
 from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
 from pipeline.evaluate.report.measures import (
     FamilyReport,
@@ -36,7 +36,7 @@ from pipeline.evaluate.report.measures import (
     complement,
 )
 from pipeline.evaluate.report.real_labels import has_imagenet_labels, validation_rows
-from pipeline.evaluate.report.scores import common_images, join_columns
+from pipeline.evaluate.report.subject import means_of
 from pipeline.evaluate.report.views import (
     COUNT,
     LOSSY_CLEAN,

@@ -9,8 +9,8 @@ import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.context import CleanError, Context
+from pipeline.evaluate.report.join import ConditionImages, Images, ImageValues, Rows, top1_errors
 from pipeline.evaluate.report.load import Evaluation, Flags
-from pipeline.evaluate.report.scores import ConditionImages, Images, ImageValues, Rows, top1_errors
 from pipeline.evaluate.results.folder import EVALUATION_FILE
 from pipeline.recipes.attacks import MAX_ZERO_GRADIENTS, AttackTable, Norm, budget_text
 from pipeline.text import counted, printable

@@ -11,10 +11,10 @@ from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.families.attacks import NORMS
-from pipeline.evaluate.report.grid import means_of, measures_of
+from pipeline.evaluate.report.join import digest_of_ids
 from pipeline.evaluate.report.load import BudgetSearch
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, Section, TransformNames
-from pipeline.evaluate.report.scores import digest_of_ids
+from pipeline.evaluate.report.subject import means_of, measures_of
 from pipeline.evaluate.report.views import Axis, NumberFormat, Panel, Plot, Series
 from pipeline.recipes.attacks import Norm, budget_text
 from pipeline.text import printable

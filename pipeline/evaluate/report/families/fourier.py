@@ -12,11 +12,10 @@ import numpy as np
 from corruptions.fourier import Frequency, frequency
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import Means
+from pipeline.evaluate.report.join import condition_scores
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Metric, Pivot, Results, Section
-from pipeline.evaluate.report.scores import condition_scores
-from pipeline.evaluate.report.subject import Subject
+from pipeline.evaluate.report.subject import Means, Subject
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
 from pipeline.transforms.fourier import FAMILY
 

@@ -14,12 +14,11 @@ from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, SEVERITIES, alexnet_errors
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import Grid, Means
+from pipeline.evaluate.report.join import condition_scores
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import Facts, FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.evaluate.report.real_labels import complete_images
-from pipeline.evaluate.report.scores import condition_scores
-from pipeline.evaluate.report.subject import CALIBRATION, Subject
+from pipeline.evaluate.report.subject import CALIBRATION, Grid, Means, Subject
 from pipeline.evaluate.report.views import COUNT
 from pipeline.transforms.imagenet_c import FAMILY
 

@@ -9,10 +9,9 @@ from pipeline.evaluate.metrics.alexnet import SEVERITIES
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import imagenet_c as c
-from pipeline.evaluate.report.join import Match, differing_settings, join
+from pipeline.evaluate.report.join import Images, Match, condition_scores, differing_settings, join
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Results, TransformNames
-from pipeline.evaluate.report.scores import Images, condition_scores
 from pipeline.evaluate.report.subject import CALIBRATION, Subject
 from pipeline.transforms.imagenet_c_bar import FAMILY, PUBLISHED
 

@@ -13,10 +13,10 @@ from pipeline.evaluate.metrics.alexnet import ALEXNET_FLIP_PROBABILITIES
 from pipeline.evaluate.metrics.arrays import Figures, Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families.imagenet_c import ALEXNET, has_published_baseline, warn_of_image_count
-from pipeline.evaluate.report.grid import Grid
+from pipeline.evaluate.report.join import ConditionImages, ImageValues, Scores, join_columns
 from pipeline.evaluate.report.load import Evaluation, reading
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
-from pipeline.evaluate.report.scores import ConditionImages, ImageValues, Scores, join_columns
+from pipeline.evaluate.report.subject import Grid
 from pipeline.evaluate.report.views import PLAIN
 from pipeline.text import printable
 from pipeline.transforms.family import Condition

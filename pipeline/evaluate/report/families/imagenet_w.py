@@ -8,11 +8,10 @@ import numpy as np
 
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import Means
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Metric, Results, TransformNames
 from pipeline.evaluate.report.real_labels import has_imagenet_labels
-from pipeline.evaluate.report.subject import Subject
+from pipeline.evaluate.report.subject import Means, Subject
 from pipeline.transforms.imagenet_w import FAMILY
 
 CARTON = 478

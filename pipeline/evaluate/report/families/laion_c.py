@@ -9,11 +9,10 @@ import numpy as np
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import Grid
+from pipeline.evaluate.report.join import condition_scores, top1_errors
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
-from pipeline.evaluate.report.scores import condition_scores, top1_errors
-from pipeline.evaluate.report.subject import Subject
+from pipeline.evaluate.report.subject import Grid, Subject
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.transforms.laion_c import FAMILY
 

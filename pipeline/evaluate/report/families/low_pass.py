@@ -12,12 +12,11 @@ from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import Grid, means_of, measures_of
+from pipeline.evaluate.report.join import condition_scores
 from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results
 from pipeline.evaluate.report.real_labels import has_imagenet_labels
-from pipeline.evaluate.report.scores import condition_scores
-from pipeline.evaluate.report.subject import Subject
+from pipeline.evaluate.report.subject import Grid, Subject, means_of, measures_of
 from pipeline.evaluate.report.views import NumberFormat
 from pipeline.recipes.levels import shown_levels
 from pipeline.transforms.low_pass import FAMILY

@@ -11,12 +11,17 @@ from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats, Numbers
 from pipeline.evaluate.metrics.bootstrap import draws_of_groups, wilson
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import means_of, measures_of
+from pipeline.evaluate.report.join import Images, Untransformed, read_untransformed
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames, complement
 from pipeline.evaluate.report.real_labels import VALIDATION_IMAGES, complete_images
-from pipeline.evaluate.report.scores import Images, Untransformed, read_untransformed
-from pipeline.evaluate.report.subject import CALIBRATION, CALIBRATION_OF_CLEAN, natural_calibration
+from pipeline.evaluate.report.subject import (
+    CALIBRATION,
+    CALIBRATION_OF_CLEAN,
+    means_of,
+    measures_of,
+    natural_calibration,
+)
 from pipeline.evaluate.report.views import COUNT
 from pipeline.tasks.schema import Task
 from pipeline.text import counted

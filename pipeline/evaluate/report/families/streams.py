@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.join import Images
 from pipeline.evaluate.report.load import Evaluation, reading
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
-from pipeline.evaluate.report.scores import Images
 from pipeline.evaluate.report.views import Column, NumberFormat, Table
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, StreamTable
 from pipeline.loaders.order import cut, label_facts
