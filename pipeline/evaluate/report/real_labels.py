@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -75,24 +76,24 @@ def has_imagenet_labels(evaluation: Evaluation) -> bool:
     return evaluation.table.labels == len(IMAGENET) and not evaluation.groups_digest
 
 
-def validation_row(id_: str) -> int | None:
-    """Return the position of a validation image by its source id, 0..49,999; None for other images."""
-    found = _NAME.fullmatch(id_)
-    number = int(found[1]) if found else 0
-    return number - 1 if 1 <= number <= VALIDATION_IMAGES else None
+@lru_cache(maxsize=2)
+def validation_rows(ids: tuple[str, ...]) -> Rows:
+    """Return the positions of validation images by their source ids, 0..49,999, and -1 for other images."""
+    found = map(_NAME.fullmatch, ids)
+    rows = np.array([int(name[1]) if name else 0 for name in found], np.int64) - 1
+    return np.where(rows < VALIDATION_IMAGES, rows, -1)
 
 
-def validation_rows(ids: Sequence[str]) -> Rows | None:
-    """Return the positions of validation images; None if one of the ids is that of another image."""
-    rows = [validation_row(id_) for id_ in ids]
-    return None if None in rows else np.array(rows, np.int64)
-
-
-def complete_images(evaluation: Evaluation, ids: Sequence[str]) -> int:
+def complete_images(evaluation: Evaluation, ids: tuple[str, ...]) -> int:
     """Return the number of images of the complete data set, by its task or as validation images; 0 if unknown."""
     if evaluation.table.task:
         return evaluation.table.task.images
-    return VALIDATION_IMAGES if has_imagenet_labels(evaluation) and validation_rows(ids) is not None else 0
+    return VALIDATION_IMAGES if are_validation_images(evaluation, ids) else 0
+
+
+def are_validation_images(evaluation: Evaluation, ids: tuple[str, ...]) -> bool:
+    """Return whether all images are validation images with ImageNet's labels."""
+    return has_imagenet_labels(evaluation) and bool((validation_rows(ids) >= 0).all())
 
 
 def read_real_labels(path: str) -> RealLabels:
@@ -127,12 +128,6 @@ def find_real_labels() -> RealLabels | Reason:
     return RealLabels(str(file), _parsed(content, str(file)), given=False)
 
 
-def takes_real_labels(evaluation: Evaluation) -> bool:
-    """Return whether the images may be validation images with ImageNet's labels: clean, or with corruptions."""
-    clean_or_corrupted = evaluation.role == "clean" or evaluation.table.data_set.family == CORRUPTIONS.name
-    return clean_or_corrupted and not evaluation.groups_digest
-
-
 def real_images(
     evaluation: Evaluation, images: Images, real: RealLabels | Reason, warn: Callable[[str], None]
 ) -> RealImages | None:
@@ -143,34 +138,24 @@ def real_images(
             the model.
     """
     given = isinstance(real, RealLabels) and real.given
-    if not takes_real_labels(evaluation) or not (given or has_imagenet_labels(evaluation)):
+    clean_or_corrupted = evaluation.role == "clean" or evaluation.table.data_set.family == CORRUPTIONS.name
+    if evaluation.groups_digest or not clean_or_corrupted or not (given or has_imagenet_labels(evaluation)):
         return None
     found = validation_rows(images.ids)
-    if found is None and not given:
+    others = np.flatnonzero(found < 0)
+    if others.size and not given:
         return None
     if isinstance(real, Reason):
         warn(
             f"no accuracy (ReaL), because the reassessed labels were not found: {real}; give the file with --real FILE"
         )
         return None
-    if found is None:
-        other = next(id_ for id_ in images.ids if validation_row(id_) is None)
+    if others.size:
         raise UserError(
-            f"{evaluation.folder}: {shown(other)} is not a validation image of ImageNet, so {real.where} has no labels "
-            f"for it: names must end with ILSVRC2012_val_ and eight digits from 00000001 to {VALIDATION_IMAGES:08}; "
-            "omit --real, or omit this evaluation"
+            f"{evaluation.folder}: {shown(images.ids[others[0]])} is not a validation image of ImageNet, so "
+            f"{real.where} has no labels for it: names must end with ILSVRC2012_val_ and eight digits from 00000001 to "
+            f"{VALIDATION_IMAGES:08}; omit --real, or omit this evaluation"
         )
-    _check_outputs(evaluation, real)
-    labels = real.labels[found]
-    rows = np.flatnonzero((labels != NO_LABEL).any(axis=1))
-    if not len(rows):
-        warn(f"{evaluation.folder}: no accuracy (ReaL): none of its {len(labels):,} images has a reassessed label")
-        return None
-    return RealImages(rows, labels[rows])
-
-
-def _check_outputs(evaluation: Evaluation, real: RealLabels) -> None:
-    """Raise UserError if a label is not an output of the model."""
     outputs = evaluation.table.labels
     if (beyond := np.argwhere(real.labels >= outputs)).size:
         entry, column = beyond[0]
@@ -179,6 +164,12 @@ def _check_outputs(evaluation: Evaluation, real: RealLabels) -> None:
             f"{outputs:,} outputs, so labels must be from 0 to {outputs - 1}: give the file of the same classes, or "
             f"omit {evaluation.folder}"
         )
+    labels = real.labels[found]
+    rows = np.flatnonzero((labels != NO_LABEL).any(axis=1))
+    if not len(rows):
+        warn(f"{evaluation.folder}: no accuracy (ReaL): none of its {len(labels):,} images has a reassessed label")
+        return None
+    return RealImages(rows, labels[rows])
 
 
 def _parsed(content: bytes, where: str) -> NDArray[np.int32]:

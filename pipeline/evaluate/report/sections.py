@@ -40,7 +40,7 @@ def tables_of(section: Section, published: Iterable[PublishedFigure]) -> list[Ta
         *(table for pivot in section.report.tables for table in pivot_tables(section, pivot)),
         *section.report.more(section),
         *_calibration_table(section),
-        *_published_tables(section, [each for each in published if _is_here(section, each)]),
+        *_published_tables(section, published),
     ]
     caption = _caption(section)
     return [replace(table, caption=table.caption or caption) for table in tables if table.rows]
@@ -199,22 +199,47 @@ PUBLISHED_NOTE = (
 )
 
 
-def _is_here(section: Section, figure: PublishedFigure) -> bool:
-    return (figure.family, figure.section) == (section.report.key, section.title)
-
-
-def _published_tables(section: Section, figures: Sequence[PublishedFigure]) -> Iterator[Table]:
+def _published_tables(section: Section, published: Iterable[PublishedFigure]) -> Iterator[Table]:
     """Yield tables that compare the models of a section with published ones: of the whole data set, by transform."""
-    published: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
-    for each in figures:
-        published.setdefault((each.model, each.source), {})[_place(each), each.metric] = each.value
-    names = {(_place(each), each.metric) for each in figures}
-    whole = [metric for metric in section.report.metrics if ("", metric.name) in names]
+    here = [each for each in published if (each.family, each.section) == (section.report.key, section.title)]
+    values = {(each.model, each.source, each.metric, _place(each)): each.value for each in here}
+    models = list(dict.fromkeys((each.model, each.source) for each in here if not each.transform))
+    whole = [each for each in section.report.metrics if any(key[2:] == (each.name, "") for key in values)]
     if whole:
-        yield _published_models(section, whole, published)
+        rows: list[Sequence[Cell]] = [
+            [model, *(cell(each, metric, each.whole(metric.name), short=True) for metric in whole), "evaluated"]
+            for model, each in section.models.items()
+        ]
+        rows += [
+            [
+                model,
+                *(Number(values.get((model, source, each.name, ""), math.nan), format=each.format) for each in whole),
+                source,
+            ]
+            for model, source in models
+        ]
+        heads = [Column(each.name) for each in whole]
+        columns = [Column("model", number=False), *heads, Column("source", number=False)]
+        note = notes(section, _published_note(whole), whole, rows)
+        yield Table(section.title, "published models", note, columns, rows)
     for metric in section.report.metrics:
-        if any(transform and name == metric.name for transform, name in names):
-            yield _published_transforms(section, metric, published)
+        of_transforms = [each for each in here if each.transform and each.metric == metric.name]
+        cells: dict[str, dict[str, Number]] = {
+            model: {
+                _place(each): cell(results, metric, each, short=True)
+                for each in results.measures
+                if each.metric == metric.name and each.transform
+            }
+            for model, results in section.models.items()
+        }
+        for each in of_transforms:
+            cells.setdefault(each.model, {})[_place(each)] = Number(each.value, format=metric.format)
+        rows = [
+            [place, *(of_model.get(place, MISSING) for of_model in cells.values())]
+            for place in dict.fromkeys(map(_place, of_transforms))
+        ]
+        title, heads = f"{metric.name} of published models", [Column("transform", number=False), *map(Column, cells)]
+        yield Table(section.title, title, _published_note([metric]), heads, rows)
 
 
 def _place(figure: PublishedFigure | Measure) -> str:
@@ -226,49 +251,3 @@ def _published_note(metrics: Sequence[Metric]) -> str:
     """Return the explanation of a table, which begins with the unit of its figures."""
     unit = "Percent." if all(metric.format == PERCENT for metric in metrics) else "In the units of the key figures."
     return f"{unit} {PUBLISHED_NOTE}"
-
-
-Published = Mapping[tuple[str, str], Mapping[tuple[str, str], float]]
-"""Figures by transform (at a level) and name, of each model and source."""
-
-
-def _published_models(section: Section, metrics: Sequence[Metric], published: Published) -> Table:
-    """Return the table of figures of the whole data set: models as rows."""
-    rows: list[Sequence[Cell]] = [
-        [model, *(cell(each, metric, each.whole(metric.name), short=True) for metric in metrics), "evaluated"]
-        for model, each in section.models.items()
-    ]
-    rows += [
-        [model, *(Number(values.get(("", each.name), math.nan), format=each.format) for each in metrics), source]
-        for (model, source), values in published.items()
-        if any(("", each.name) in values for each in metrics)
-    ]
-    columns = [Column("model", number=False), *(Column(each.name) for each in metrics), Column("source", number=False)]
-    note = notes(section, _published_note(metrics), metrics, rows)
-    return Table(section.title, "published models", note, columns, rows)
-
-
-def _published_transforms(section: Section, metric: Metric, published: Published) -> Table:
-    """Return the table of a metric of transforms: transforms as rows, models as columns."""
-    columns: dict[str, dict[str, Number]] = {
-        model: {
-            _place(each): cell(results, metric, each, short=True)
-            for each in results.measures
-            if each.metric == metric.name and each.transform
-        }
-        for model, results in section.models.items()
-    }
-    for (model, _), values in published.items():
-        of_model = {
-            transform: value for (transform, name), value in values.items() if transform and name == metric.name
-        }
-        if of_model:
-            columns[model] = {name: Number(value, format=metric.format) for name, value in of_model.items()}
-    transforms = dict.fromkeys(
-        name for values in published.values() for name, of in values if name and of == metric.name
-    )
-    rows: list[Sequence[Cell]] = [
-        [name, *(cells.get(name, MISSING) for cells in columns.values())] for name in transforms
-    ]
-    heads = [Column("transform", number=False), *map(Column, columns)]
-    return Table(section.title, f"{metric.name} of published models", _published_note([metric]), heads, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,10 +13,10 @@ from pipeline.evaluate import metrics
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families.attacks import (
     NORMS,
-    Before,
     Columns,
     attack_of,
     attack_text,
+    image_sets,
     is_white_box,
     read_attacks,
     read_before,
@@ -35,7 +36,7 @@ from pipeline.evaluate.report.measures import (
     TransformNames,
     complement,
 )
-from pipeline.evaluate.report.real_labels import has_imagenet_labels, validation_rows
+from pipeline.evaluate.report.real_labels import are_validation_images
 from pipeline.evaluate.report.subject import means_of
 from pipeline.evaluate.report.views import (
     COUNT,
@@ -99,16 +100,17 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     columns = read_attacks(group)
     entries = {entry.name: entry for each in group for entry in attack_of(each).attacks}
     expected = list(dict.fromkeys(name for each in group for name in attack_of(each).expected))
-    common = common_images({id(column.images): column.images for column in columns.values()}.values())
+    common = common_images(image_sets(columns))
     warn_of_samples(columns, len(common.ids), evaluation.folder, context)
     before = read_before(evaluation, common, context) if common.ids else None
-    measures = list(_worst_cases(evaluation, columns, before, entries, expected, context))
+    worst = _attacks_in(columns, entries, expected) if before and before.right.any() else {}
+    measures = list(_worst_cases(evaluation, columns, before.right, worst, context)) if before and worst else []
     if before:
         measures += means_of([CLEAN_ACCURACY], before.right[before.known][:, None], context.resamples)
     attacked = context.name_of_attacked(evaluation)
     title = section_title(attack.clean.name, attack.recipe, "white box" if white_box else f"transfer from {attacked}")
     levels = {name: sorted(key.level for key in columns if key.transform == name) for name in entries}
-    imagenet = has_imagenet_labels(evaluation) and validation_rows(common.ids) is not None
+    imagenet = are_validation_images(evaluation, common.ids)
     results = context.results(
         REPORT,
         evaluation,
@@ -138,7 +140,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
             "recipe": attack.recipe,
             "attacked": attacked,
             "white_box": white_box,
-            "worst_cases": _attacks_in(columns, entries, expected) if before and before.right.any() else {},
+            "worst_cases": {name: {"attacks": each.attacks, "missing": each.missing} for name, each in worst.items()},
         },
     )
     failed = sum(each.table.data_set.failed for each in group)
@@ -167,7 +169,7 @@ def _of_attacks(
             level = condition.level if len(levels[condition.transform]) > 1 else None
             yield replace(each, transform=condition.transform, level=level, draws=None)
 
-    for images in {id(column.images): column.images for column in columns.values()}.values():
+    for images in image_sets(columns):
         conditions = [condition for condition, column in columns.items() if column.images is images]
         after = np.stack([columns[condition].values for condition in conditions], axis=1)
         yield from rates(AFTER_ATTACK, conditions, after)
@@ -181,51 +183,36 @@ def _of_attacks(
             yield from rates(SUCCESS_RATE, conditions, ~metrics.robust_by_image(before.both, after))
 
 
-def _attacks_in(
-    columns: Columns, entries: Mapping[str, AttackEntry], expected: Sequence[str]
-) -> dict[str, dict[str, list[str]]]:
-    """Return the attacks that WCAR of each name is over, and those of the recipe that it lacks.
+class WorstCase(NamedTuple):
+    """The attacks at a level of budgets that WCAR is over, and those of the recipe that it lacks."""
 
-    It is over the attacks of the recipe, or over all if there are none of them.
-    """
+    level: int
+    attacks: list[str]
+    missing: list[str]
+
+
+def _attacks_in(columns: Columns, entries: Mapping[str, AttackEntry], expected: Sequence[str]) -> dict[str, WorstCase]:
+    """Return what WCAR of each name is over: the attacks of the recipe, or all if there are none of them."""
     counted_ = {name for name in entries if name in expected} or set(entries)
     names = worst_case_names(max(len(entry.budgets) for entry in entries.values()))
-    found: dict[str, dict[str, list[str]]] = {}
+    found: dict[str, WorstCase] = {}
     for level in sorted({condition.level for condition in columns}):
-        attacks = [key.transform for key in columns if key.level == level and key.transform in counted_]
-        if attacks:
-            found[names[level - 1]] = {
-                "attacks": attacks,
-                "missing": [each for each in expected if each not in attacks],
-            }
+        if attacks := [key.transform for key in columns if key.level == level and key.transform in counted_]:
+            found[names[level - 1]] = WorstCase(level, attacks, [each for each in expected if each not in attacks])
     return found
 
 
 def _worst_cases(
-    evaluation: Evaluation,
-    columns: Columns,
-    before: Before | None,
-    entries: Mapping[str, AttackEntry],
-    expected: Sequence[str],
-    context: Context,
+    evaluation: Evaluation, columns: Columns, right: Flags, worst: Mapping[str, WorstCase], context: Context
 ) -> Iterator[Measure]:
     """Yield WCAR at each level of budgets, over the images that all attacks have."""
-    if before is None or not before.right.any():
-        return
     scores = join_columns(evaluation, columns)
-    robust = metrics.robust_by_image(before.right, scores.values)
-    names = worst_case_names(max(len(entry.budgets) for entry in entries.values()))
-    worst = _attacks_in(columns, entries, expected)
-    survived = [
-        robust[:, [scores.keys.index(Condition(attack, names.index(name) + 1)) for attack in each["attacks"]]].all(
-            axis=1
-        )
-        for name, each in worst.items()
-    ]
-    found = means_of([Metric(name) for name in worst], np.stack(survived, axis=1), context.resamples)
-    for each, (attacks, missing) in zip(found, (tuple(each.values()) for each in worst.values()), strict=True):
-        total = counted(len(attacks) + len(missing), "attack")
-        yield replace(each, covers=f"{len(attacks)} of {total}" if missing else "")
+    robust = metrics.robust_by_image(right, scores.values)
+    for name, (level, attacks, missing) in worst.items():
+        among = [scores.keys.index(Condition(attack, level)) for attack in attacks]
+        covers = f"{len(attacks)} of {counted(len(attacks) + len(missing), 'attack')}" if missing else ""
+        survived = np.asarray(robust[:, among].all(axis=1, keepdims=True))
+        yield from (replace(each, covers=covers) for each in means_of([Metric(name)], survived, context.resamples))
 
 
 # Tables

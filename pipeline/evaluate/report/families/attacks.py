@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.context import CleanError, Context
+from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.join import ConditionImages, Images, ImageValues, Rows, top1_errors
 from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.results.folder import EVALUATION_FILE
@@ -104,6 +104,11 @@ def read_attacks(evaluations: Sequence[Evaluation]) -> dict[Condition, ImageValu
     return columns
 
 
+def image_sets(columns: Columns) -> list[Images]:
+    """Return the different sets of images of columns."""
+    return list({id(column.images): column.images for column in columns.values()}.values())
+
+
 # Right before and after the attacks
 
 
@@ -138,12 +143,11 @@ def read_before(evaluation: Evaluation, images: Images, context: Context) -> Bef
             f"the clean images, {printable(attack.clean.name)}, is given: add it"
         )
         return None
-    count = len(images.ids)
-    known, right = _mask(clean.rows, count), _right(clean, count)
+    known, right = (_mask(rows, len(images.ids)) for rows in (clean.rows, clean.rows[~clean.errors]))
     if not right.any():
         context.warn(
-            f"{evaluation.folder}: no AR and WCAR, because {evaluation.model!r} gets none of {count:,} images right "
-            "before the attacks: check its labels and its input settings"
+            f"{evaluation.folder}: no AR and WCAR, because {evaluation.model!r} gets none of {len(right):,} images "
+            "right before the attacks: check its labels and its input settings"
         )
     if is_white_box(evaluation):
         return Before(known, right, None, clean.encoded)
@@ -153,7 +157,8 @@ def read_before(evaluation: Evaluation, images: Images, context: Context) -> Bef
             f"{evaluation.folder}: no attack success rate, because no evaluation of the attacked model, "
             f"{printable(attack.model.name)!r}, on the clean images, {printable(attack.clean.name)}, is given: add it"
         )
-    return Before(known, right, right & _right(source, count) if source else None, clean.encoded)
+    both = right & _mask(source.rows[~source.errors], len(right)) if source else None
+    return Before(known, right, both, clean.encoded)
 
 
 def _mask(rows: Rows, count: int) -> Flags:
@@ -161,11 +166,6 @@ def _mask(rows: Rows, count: int) -> Flags:
     mask = np.zeros(count, np.bool_)
     mask[rows] = True
     return mask
-
-
-def _right(clean: CleanError, count: int) -> Flags:
-    """Return whether each image is known to be right before the attacks, (count,)."""
-    return _mask(clean.rows[~clean.errors], count)
 
 
 # Warnings

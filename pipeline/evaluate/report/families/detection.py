@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import corruptions
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.report.families.imagenet_c import ACCURACY_TABLE, CURVE_TABLE
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
 from pipeline.text import shown
@@ -33,12 +35,8 @@ PUBLISHED: Mapping[tuple[str, str], str] = {
 }
 """Data set and measure -> data set in the table of published figures."""
 
-NEEDED = ("corruption", "severity", "value", "clean")
 OPTIONAL = {"model": "", "data_set": "detection", "measure": "AP"}
-"""Columns of a file, and those that it may have with their defaults; that of the model is the name of the file."""
-
-Group = tuple[str, str, str]
-"""Model, data set and measure."""
+"""Columns that a file may have, with their defaults; that of the model is the name of the file."""
 
 
 class Row(NamedTuple):
@@ -56,15 +54,15 @@ def measure_files(paths: Sequence[str]) -> list[Results]:
     Raises:
         UserError: A file cannot be read, a value is missing or invalid, or a condition is given twice.
     """
-    groups: dict[Group, list[Row]] = {}
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for path in paths:
-        for group, row in _rows(path):
-            groups.setdefault(group, []).append(row)
-    return [_results(*group, rows) for group, rows in groups.items()]
+        for (model, *others), row in _rows(path):
+            groups.setdefault((model or local_path(path).stem, *others), []).append(row)
+    return [_results(model, data_set, measure, rows) for (model, data_set, measure), rows in groups.items()]
 
 
-def _rows(path: str) -> Iterator[tuple[Group, Row]]:
-    """Yield the lines of a file."""
+def _rows(path: str) -> Iterator[tuple[list[str], Row]]:
+    """Yield the model, data set and measure of each line of a file, and its values."""
     file = local_path(path)
     try:
         text = LocalStore(str(file.parent)).read(file.name, limit=SMALL_FILE).decode()
@@ -73,9 +71,9 @@ def _rows(path: str) -> Iterator[tuple[Group, Row]]:
     except UnicodeDecodeError as error:
         raise UserError(f"{shown(path)} is not a CSV file in UTF-8: {error.reason}") from error
     reader = csv.DictReader(io.StringIO(text))
-    if missing := [name for name in NEEDED if name not in (reader.fieldnames or ())]:
+    if missing := [name for name in Row._fields if name not in (reader.fieldnames or ())]:
         raise UserError(
-            f"{shown(path)} has no column {missing[0]!r}: it needs {', '.join(NEEDED)}, and may have "
+            f"{shown(path)} has no column {missing[0]!r}: it needs {', '.join(Row._fields)}, and may have "
             f"{', '.join(OPTIONAL)}"
         )
     for line in reader:
@@ -91,8 +89,7 @@ def _rows(path: str) -> Iterator[tuple[Group, Row]]:
             raise UserError(f"{where}: unknown condition {shown(row.corruption)} at severity {row.severity}")
         if not (0 <= row.value <= 1 and 0 < row.clean <= 1):
             raise UserError(f"{where}: the values {row.value:g} and {row.clean:g} must be fractions 0..1, not percent")
-        model, data_set, measure = (line.get(name) or default for name, default in OPTIONAL.items())
-        yield (model or file.stem, data_set, measure), row
+        yield [line.get(name) or default for name, default in OPTIONAL.items()], row
 
 
 def _results(model: str, data_set: str, measure: str, rows: Sequence[Row]) -> Results:
@@ -152,15 +149,11 @@ REPORT = FamilyReport(
     note="Percent. Higher is better. P is the measure on clean images, mPC its mean over the corruptions of the "
     "benchmark and their severities, rPC is mPC divided by P.",
     tables=(
-        Pivot(
-            "performance by severity",
-            [MEAN_VALUE.name],
-            "Percent, averaged over the corruptions of the benchmark. Higher is better.",
-            rows="level",
-            head=["severity"],
-            plot="lines",
-            axis="severity",
-            ticks=metrics.SEVERITIES,
+        replace(
+            CURVE_TABLE,
+            title="performance by severity",
+            metrics=[MEAN_VALUE.name],
+            note="Percent, averaged over the corruptions of the benchmark. Higher is better.",
         ),
         Pivot(
             "performance by corruption",
@@ -169,16 +162,11 @@ REPORT = FamilyReport(
             head=["corruption"],
             plot="bars",
         ),
-        Pivot(
-            "performance by corruption and severity",
-            [VALUE.name],
-            "Percent. Higher is better.",
-            rows="transform, model",
-            columns="level",
-            head=["corruption"],
-            plot="small lines",
-            axis="severity",
-            ticks=metrics.SEVERITIES,
+        replace(
+            ACCURACY_TABLE,
+            title="performance by corruption and severity",
+            metrics=[VALUE.name],
+            note="Percent. Higher is better.",
         ),
     ),
     glossary=(

@@ -162,11 +162,8 @@ def accuracy_by_folder(images: Images, right: Numbers) -> dict[str, float]:
     Source ids start with the folder, and ``right`` is 1 for each image that is classified correctly, (S,).
     """
     names = [folder for folder, slash, _ in (id_.partition("/") for id_ in images.ids) if slash]
-    folders, members = np.unique(names, return_inverse=True)
-    if len(names) < len(images.ids) or len(folders) <= len(np.unique(images.labels)):
-        return {}
-    means: Floats = np.bincount(members, right) / np.bincount(members)
-    return dict(zip(folders.tolist(), means.tolist(), strict=True))
+    means = _means(names, right) if len(names) == len(images.ids) else {}
+    return {name: mean for name, (_, mean) in means.items()} if len(means) > len(np.unique(images.labels)) else {}
 
 
 def _warn_of_missing_classes(natural: Untransformed, clean: Untransformed, context: Context) -> None:
@@ -201,8 +198,8 @@ def _of_parts(
 ) -> Iterator[Measure]:
     """Yield accuracy, clean accuracy and drop by part of the data set: by class, and by parts that the task names."""
     for kind, names in parts.items():
-        of_clean = _means(clean_parts[kind], clean) if clean and kind in clean_parts else {}
-        for part, (count, accuracy) in _means(names, natural).items():
+        of_clean = _means(clean_parts[kind], 1.0 - clean.top1_errors) if clean and kind in clean_parts else {}
+        for part, (count, accuracy) in _means(names, 1.0 - natural.top1_errors).items():
             name = f"{kind} {part}"
             yield _share(ACCURACY, accuracy, name, count)
             if part in of_clean:
@@ -217,12 +214,12 @@ def _share(metric: Metric, share: float, part: str, images: int) -> Measure:
     return Measure(metric.name, share, low, high, part, images=images)
 
 
-def _means(names: Sequence[str], natural: Untransformed) -> dict[str, tuple[int, float]]:
-    """Return the number of images and the accuracy by part, in sorted order."""
+def _means(names: Sequence[str], values: Numbers) -> dict[str, tuple[int, float]]:
+    """Return the number of images and the mean of their values by part, in sorted order."""
     distinct, members = np.unique(names, return_inverse=True)
     counts = np.bincount(members)
-    accuracies: Floats = np.bincount(members, 1.0 - natural.top1_errors) / counts
-    return dict(zip(distinct.tolist(), zip(counts.tolist(), accuracies.tolist(), strict=True), strict=True))
+    means: Floats = np.bincount(members, values) / counts
+    return dict(zip(distinct.tolist(), zip(counts.tolist(), means.tolist(), strict=True), strict=True))
 
 
 SHIFT_REPORT = FamilyReport(
