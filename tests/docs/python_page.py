@@ -242,6 +242,7 @@ def _module(name: str, module: ModuleType) -> Iterator[str]:
     exported = getattr(module, "__all__", None) or [
         key for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__
     ]
+    exported = exported or sorted(key for key, value in vars(module).items() if not inspect.ismodule(value))
     functions = {key: getattr(module, key) for key in exported if not key.startswith("_")}
     calls = {_call(key, value): value for key, value in functions.items() if inspect.isroutine(value)}
     if calls:
