@@ -59,46 +59,22 @@ empty for values that do not depend on them, and ``pixel_root`` where the root o
 TABLES, FIGURES = "tables", "figures"
 """Folders of a report."""
 
-Recognise = Callable[[bytes], bool]
-"""A function that returns whether the content of a file is of a report, so that it may be replaced."""
+CSV_HEADS = ("model,data_set,family,transform,level,", "model,p,q,", "table,row,column,value\n")
+"""Beginnings of report.csv, of the values of a heat map, and of selection.csv."""
 
-
-def is_page(content: bytes) -> bool:
-    """Return whether a content is a page of a report."""
-    mark = f'<meta name="generator" content="{GENERATOR}">'.encode()
-    return content.startswith(b"<!doctype html>") and mark in content
-
-
-def is_markdown(content: bytes) -> bool:
-    """Return whether a content is the Markdown of a report."""
-    return content.endswith(MARKDOWN_MARK.encode())
-
-
-def is_json(content: bytes) -> bool:
-    """Return whether a content is the JSON of a report."""
-    return content.startswith(f'{{\n "generator": "{GENERATOR}"'.encode())
-
-
-def _is_parquet(content: bytes) -> bool:
-    return content.startswith(b"PAR1") and GENERATOR.encode() in content
-
-
-KINDS: Mapping[str, Recognise] = {
-    "report.html": is_page,
-    "report.md": is_markdown,
-    "report.csv": lambda content: content.startswith(b"model,data_set,family,transform,level,"),
-    "report.parquet": _is_parquet,
-    "report.json": is_json,
-}
-"""Function that recognises a file of an earlier report, by its name."""
-
-SUFFIXES: Mapping[str, Recognise] = {
+SUFFIXES: Mapping[str, Callable[[bytes], bool]] = {
+    ".html": lambda content: (
+        content.startswith(b"<!doctype html>") and f'<meta name="generator" content="{GENERATOR}">'.encode() in content
+    ),
+    ".md": lambda content: content.endswith(MARKDOWN_MARK.encode()),
+    ".csv": lambda content: content.startswith(tuple(head.encode() for head in CSV_HEADS)),
+    ".parquet": lambda content: content.startswith(b"PAR1") and GENERATOR.encode() in content,
+    ".json": lambda content: content.startswith(f'{{\n "generator": "{GENERATOR}"'.encode()),
     ".tex": lambda content: content.startswith(LATEX_MARK.encode()),
     ".svg": lambda content: content.startswith(b"<?xml") and GENERATOR.encode() in content[:4096],
-    ".csv": lambda content: content.startswith(b"model,p,q,"),
     ".pdf": lambda content: content.startswith(b"%PDF") and GENERATOR.encode() in content,
 }
-"""Function that recognises a table or figure of an earlier report, by the suffix of its name."""
+"""Function that recognises the content of an earlier report or selection, which may be replaced, by suffix."""
 
 
 def tidy_table(report: ReportData) -> pa.Table:
@@ -108,10 +84,11 @@ def tidy_table(report: ReportData) -> pa.Table:
 
 def to_csv(report: ReportData) -> str:
     """Return the tidy table as CSV in full precision. An apostrophe precedes names that look like a formula."""
-    return _lines([SCHEMA.names, *(row.values() for row in tidy_table(report).to_pylist())])
+    return to_lines([SCHEMA.names, *(row.values() for row in tidy_table(report).to_pylist())])
 
 
-def _lines(rows: Iterable[Iterable[object]]) -> str:
+def to_lines(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     for row in rows:
@@ -139,7 +116,7 @@ def write_report(report: ReportData, title: str, folder: str, *, intervals: bool
         "report.json": to_json(report.facts()).encode(),
         **_papers(document, intervals),
     }
-    replace_files(folder, contents, KINDS)
+    replace_files(folder, contents)
 
 
 def to_json(facts: Mapping[str, object]) -> str:
@@ -171,17 +148,15 @@ def _papers(document: Document, intervals: bool) -> dict[str, bytes]:
     contents = {f"{TABLES}/{name}.tex": text.encode() for name, text in latex_tables(document, intervals).items()}
     for name, table in zip(file_names(document), document.tables, strict=True):
         if table.values:
-            contents[f"{FIGURES}/{name}.csv"] = _lines(table.values).encode()
+            contents[f"{FIGURES}/{name}.csv"] = to_lines(table.values).encode()
         if table.plot:
             contents[f"{FIGURES}/{name}.pdf"] = drawn(table.plot, document.models, "pdf")
             contents[f"{FIGURES}/{name}.svg"] = drawn(table.plot, document.models, "svg")
     return contents
 
 
-def replace_files(folder: str, contents: Mapping[str, bytes], kinds: Mapping[str, Recognise]) -> None:
+def replace_files(folder: str, contents: Mapping[str, bytes]) -> None:
     """Write contents by file name, replacing those of an earlier report, and remove its other tables and figures.
-
-    ``kinds`` recognises files by their name; tables and figures are recognised by their suffix.
 
     Raises:
         UserError: If the folder is not writable, or contains a file with one of these names that is not a report.
@@ -189,14 +164,19 @@ def replace_files(folder: str, contents: Mapping[str, bytes], kinds: Mapping[str
     """
     store = open_store(folder)
     with store.exclusive():
-        for name in {**kinds, **contents}:
-            _check_replaceable(store, name, kinds.get(name) or SUFFIXES[Path(name).suffix])
+        for name in contents:
+            _check_replaceable(store, name)
         written = {name: _write_temporary(store, content) for name, content in contents.items()}
         for name, path in written.items():
             store.publish(path, name)
         for name in (name for part in (TABLES, FIGURES) for suffix in SUFFIXES for name in store.listing(part, suffix)):
-            if name not in contents and SUFFIXES[Path(name).suffix](store.read(name)):
+            if name not in contents and _is_known(store, name):
                 store.remove(name)
+
+
+def _is_known(store: Store, name: str) -> bool:
+    """Return whether a file is of an earlier report or selection."""
+    return SUFFIXES[Path(name).suffix](store.read(name))
 
 
 def _write_temporary(store: Store, content: bytes) -> Path:
@@ -205,12 +185,12 @@ def _write_temporary(store: Store, content: bytes) -> Path:
     return path
 
 
-def _check_replaceable(store: Store, name: str, recognise: Recognise) -> None:
+def _check_replaceable(store: Store, name: str) -> None:
     """Raise UserError if the name belongs to a folder, or to a file that is not a report."""
     try:
         if store.size(name) <= 0 and not _is_folder(store, name):
             return
-        known = recognise(store.read(name))
+        known = _is_known(store, name)
     except (RefusedFileError, IsADirectoryError):
         known = False
     except PermissionError as error:

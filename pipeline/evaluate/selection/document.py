@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import fmean
 from typing import Any
 
 from pipeline.evaluate.report import views
-from pipeline.evaluate.report.text import plain_cell, to_markdown_page
+from pipeline.evaluate.report.text import to_markdown_page
 from pipeline.evaluate.report.views import PLAIN, Document, Number, NumberFormat, Table
-from pipeline.evaluate.report.write import (
-    MARKDOWN_MARK,
-    Recognise,
-    is_json,
-    is_markdown,
-    is_page,
-    page,
-    replace_files,
-    to_json,
-)
+from pipeline.evaluate.report.write import MARKDOWN_MARK, page, replace_files, to_json, to_lines
 from pipeline.evaluate.selection.analysis import Facts
 from pipeline.text import LONGEST_MESSAGE, counted, printable
 
 CORRELATION, P_VALUE = NumberFormat(1, 3), NumberFormat(1, 4, least=0.0001)
-CSV_HEAD = "table,row,column,value\n"
+CSV_HEAD = ("table", "row", "column", "value")
 OVERLAPS, SHADES = "overlaps", " ░▒▓█"
 """Section of overlap scores, and their characters in a terminal, from 0 to 1 in equal steps."""
 
@@ -51,14 +40,6 @@ GLOSSARY = (
         "The standard deviation of the numbers of corruptions that a benchmark has in each category. 0: balanced.",
     ),
 )
-
-KINDS: Mapping[str, Recognise] = {
-    "selection.html": is_page,
-    "selection.md": is_markdown,
-    "selection.csv": lambda content: content.startswith(CSV_HEAD.encode()),
-    "selection.json": is_json,
-}
-"""Function that recognises an earlier analysis, by file name."""
 
 
 def document(facts: Facts, title: str) -> Document:
@@ -91,8 +72,13 @@ def write_selection(facts: Facts, shown: Document, folder: str) -> None:
         UserError: If the folder is not writable, or contains a file with one of these names that is not an analysis.
         OSError: If a write fails. No file has been replaced then.
     """
-    texts = (page(shown), f"{to_markdown_page(shown)}\n{MARKDOWN_MARK}", to_csv(facts), to_json(facts))
-    replace_files(folder, {name: text.encode() for name, text in zip(KINDS, texts, strict=True)}, KINDS)
+    contents = {
+        "html": page(shown),
+        "md": f"{to_markdown_page(shown)}\n{MARKDOWN_MARK}",
+        "csv": to_lines([CSV_HEAD, *_values(facts)]),
+        "json": to_json(facts),
+    }
+    replace_files(folder, {f"selection.{suffix}": text.encode() for suffix, text in contents.items()})
 
 
 def _tables(facts: Facts) -> Iterator[Table]:
@@ -132,10 +118,7 @@ def _tables(facts: Facts) -> Iterator[Table]:
 def prediction_tables(title: str, what: str, predictions: Sequence[Facts]) -> Iterator[Table]:
     """Yield the table of correlations, with natural sets and their mean as rows, and that of p-values, without a mean.
 
-    Args:
-        title: Title of the first table.
-        what: Explanation of the columns.
-        predictions: One per column.
+    There is a column for each prediction, which ``what`` explains.
     """
     columns = ["natural set", *(each["title"] for each in predictions)]
     means = [with_mean(each) for each in predictions]
@@ -213,16 +196,6 @@ def _table(
     texts = {0, *(at for row in rows for at, each in enumerate(row) if isinstance(each, str) and not each.isdecimal())}
     heads = [views.Column(printable(each), number=at not in texts) for at, each in enumerate(columns)]
     return Table(section, name, note, heads, cells, plot)
-
-
-def to_csv(facts: Facts) -> str:
-    """Return all values as CSV: one line per value, in full precision."""
-    lines = io.StringIO(CSV_HEAD)
-    lines.seek(0, io.SEEK_END)
-    writer = csv.writer(lines, lineterminator="\n")
-    for table, row, column, value in _values(facts):
-        writer.writerow([table, plain_cell(row), plain_cell(column), value])
-    return lines.getvalue()
 
 
 def _values(facts: Facts) -> Iterator[tuple[str, str, str, float]]:
