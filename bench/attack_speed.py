@@ -20,13 +20,13 @@ from PIL import Image
 from bench.report import table
 from pipeline.attack import attack_recipe
 from pipeline.attack.attack import run_attack
-from pipeline.attack.libraries import device_name
 from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import predicted
 from pipeline.builder.counts import BuildCounts
 from pipeline.datasets.index.manifest import index
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.execution.work import Tally
+from pipeline.software import device_name
 
 FOLDER = Path("build/bench/attacks")
 SIDE, CLASSES = 224, 1000

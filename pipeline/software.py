@@ -28,6 +28,9 @@ ATTACK_LIBRARIES: Mapping[str, str] = {
 """Distributions that compute attacks -> command that installs them. Without ``--no-deps``, torchattacks asks for old
 versions of packages that it does not use."""
 
+DEVICE = "device"
+"""Name of the device among the libraries of a recipe whose pixels depend on it."""
+
 _IMPORTED_AS: Mapping[str, str] = {"opencv-python": "cv2", "pillow": "PIL"}
 """Distribution -> its import name, where the two differ."""
 
@@ -150,6 +153,18 @@ def _source_files() -> Iterator[tuple[str, Path]]:
         root = Path(_origin(package)).parent
         paths = {path.relative_to(root).as_posix(): path for path in root.rglob("*.py")}
         yield from ((f"{package}/{name}", paths[name]) for name in sorted(paths))
+
+
+def device_name(device: str) -> str:
+    """Return the name of a device of PyTorch, which decides the rounding of its results. Raises UserError."""
+    import torch
+
+    if (kind := torch.device(device).type) == "cuda":
+        try:
+            return torch.cuda.get_device_name(device)
+        except (RuntimeError, AssertionError) as error:
+            raise UserError(f"PyTorch finds no GPU for the device {device}: use the device cpu") from error
+    return f"{kind} {torch.backends.cpu.get_cpu_capability()}"
 
 
 def cpu_count() -> int:

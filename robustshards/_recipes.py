@@ -7,7 +7,7 @@ from pipeline.errors import UserError
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.settings import integer
-from pipeline.transforms import seeds
+from pipeline.transforms.family import Condition
 from robustshards._arguments import Location, location
 
 
@@ -37,5 +37,5 @@ def sample_seed(recipe: Location | Recipe | DataSet, source_id: str, transform: 
         raise UserError(f"{chosen.name} has no recipe, since other tools made it: its seeds are unknown")
     if not isinstance(source_id, str) or not isinstance(transform, str):
         raise UserError(f"invalid source_id {source_id!r:.80} or transform {transform!r:.80}: pass a str")
-    seed = (chosen if isinstance(chosen, Recipe) else library.load(location(chosen, "recipe"))).seed
-    return seeds.sample_seed(seed, source_id, transform, integer(0).checked(level, "level"))
+    found = chosen if isinstance(chosen, Recipe) else library.load(location(chosen, "recipe"))
+    return found.seed_of(source_id, Condition(transform, integer(0).checked(level, "level")))

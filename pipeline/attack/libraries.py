@@ -44,12 +44,6 @@ def installed_versions(names: Collection[str], wanted_by: str) -> dict[str, str]
     return found
 
 
-def device_name(device: str) -> str:
-    """Return the name of a device, which decides the rounding of its results."""
-    kind = torch.device(device).type
-    return torch.cuda.get_device_name(device) if kind == "cuda" else f"{kind} {torch.backends.cpu.get_cpu_capability()}"
-
-
 def compute_deterministically(device: str) -> None:
     """Make the results of this process a function of their input: one thread on a CPU, no racing kernels on a GPU."""
     if torch.device(device).type == "cpu":

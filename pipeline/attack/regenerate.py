@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import manifests
 from manifests import Row
 from pipeline.attack.clean import CleanImages
-from pipeline.attack.libraries import device_name
 from pipeline.attack.sample_maker import AttackedSampleMaker, Outcome, attack_of
 from pipeline.attack.worker import Loading
 from pipeline.builder.records import Failure
@@ -22,6 +21,7 @@ from pipeline.datasets.opening import open_built
 from pipeline.datasets.paths import ATTACKS_FILE
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import current_folder
+from pipeline.software import device_name
 from pipeline.sources.base import SourceImage
 from pipeline.storage import trusted_locations
 from pipeline.text import counted, shown

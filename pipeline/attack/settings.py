@@ -14,7 +14,7 @@ from rich.filesize import decimal
 from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.auto import SQUARE_L2, tiles_l2
 from pipeline.attack.clean import CleanImages, chosen_images, pixels_of
-from pipeline.attack.libraries import device_name, installed_versions, is_out_of_memory, memory_for
+from pipeline.attack.libraries import installed_versions, is_out_of_memory, memory_for
 from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import Victim, loss_gradients
 from pipeline.datasets.built import Built
@@ -29,7 +29,7 @@ from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.images.encoders import Npy
 from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable, CleanTable
 from pipeline.recipes.schema import PrepareTable, Recipe, ShardsTable, SourceTable, TransformsTable
-from pipeline.software import versions
+from pipeline.software import device_name, versions
 from pipeline.sources.base import Source, lines_at
 from pipeline.text import counted
 from pipeline.transforms import adversarial

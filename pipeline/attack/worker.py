@@ -10,7 +10,7 @@ import torch
 
 from pipeline.attack.attacker import Attacker
 from pipeline.attack.clean import CleanImages
-from pipeline.attack.libraries import compute_deterministically, device_name
+from pipeline.attack.libraries import compute_deterministically
 from pipeline.attack.records import Record, publish_records
 from pipeline.attack.sample_maker import AttackedSampleMaker, Outcome, attack_of
 from pipeline.attack.victim import Victim
@@ -22,6 +22,7 @@ from pipeline.evaluate.models.loading import load_model
 from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes.attacks import AttackedModel
 from pipeline.recipes.schema import Recipe
+from pipeline.software import device_name
 from pipeline.storage import open_store
 
 

@@ -16,15 +16,16 @@ from pipeline.datasets.paths import part_file, shard_file, shard_name
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.images.files import Own
 from pipeline.recipes.schema import Recipe
+from pipeline.software import device_name
 from pipeline.sources.base import UNLABELLED, Source, SourceImage, notices_of
 from pipeline.sources.files import listed_suffixes, warnings_of_unread
 from pipeline.tasks.labels import LabelSpace
 from pipeline.text import counted
 from pipeline.transforms.family import Condition
 
-NOT_IN_BYTES = {"name", "title", "source", "software", "decoders", "resizers", "labels", "attack"}
-"""Fields of a recipe that the digest of a shard omits: labels are in the digest of the listing, and only data sets that
-``attack`` writes have an attack."""
+NOT_IN_BYTES = {"name", "title", "source", "software", "decoders", "resizers", "labels", "attack", "bank"}
+"""Fields of a recipe that the digest of a shard omits: labels are in the digest of the listing, and attack and bank in
+``more_identity``."""
 
 SHARED_COST, SHARED_COST_OF_SEQUENCES = 3, 0
 """Estimated time to read, decode and prepare an image, as a multiple of the time of one output (docs/benchmark.md).
@@ -226,6 +227,9 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
             f"{unlabelled:,} of {counted(images, 'image')} are unlabelled, so no error rate can be computed on this "
             "data set: use a source with labels, for example one folder per class",
         )
+    if recipe.family.on_device:
+        device = device_name(recipe.device)
+        warnings += (f"{device} computes the pixels of {recipe.name}: their bytes depend on the device",)
     return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy(), warnings)
 
 

@@ -14,9 +14,9 @@ from pipeline.execution.resumable import Preparing
 from pipeline.images.fingerprints import decoder_fingerprints, resizer_fingerprints
 from pipeline.recipes.schema import Recipe
 from pipeline.render.warm_up import try_transforms
-from pipeline.software import versions
 from pipeline.sources.base import Source
 from pipeline.sources.kinds import AUTO, KINDS, detect, open_source
+from pipeline.storage import open_store
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,16 @@ def prepare(request: DataSetRequest, watcher: Preparing) -> tuple[Plan, Source]:
     check_overlap(request.source, request.output, {*FOLDERS, *(each.transform for each in conditions)})
     recipe = with_detected_kind(request.recipe, request.source)
     recipe = recipe.canonical(
-        versions(recipe.family.libraries),
+        recipe.installed(),
         decoder_fingerprints(recipe.used_decoders()),
         resizer_fingerprints(recipe.used_resizers()),
     )
     source = open_source(recipe.source.kind, request.source, request.ids, recipe.source.classes, recipe.source)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].description}")
     plan = make_plan(recipe, source)
-    if recipe.needs_bank:
-        watcher.preparing("making the tiles of the bank")
-    recipe = with_bank(recipe, request.source)
+    if needs := recipe.bank_needs:
+        watcher.preparing(f"making the bank: {needs.title}")
+    recipe = with_bank(recipe, request.source, store=open_store(request.output))
     plan = replace(plan, recipe=plan.recipe.model_copy(update={"bank": recipe.bank}))
     watcher.preparing("testing every transform once")
     try_transforms(recipe, request.frost_folder)

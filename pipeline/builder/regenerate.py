@@ -14,7 +14,6 @@ from pipeline.datasets.samples import payload_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.render.bank import load_bank
 from pipeline.render.renderer import Renderer, source_digest
-from pipeline.software import versions
 from pipeline.sources.base import Source, SourceImage
 from pipeline.sources.kinds import open_source
 from pipeline.storage import SMALL_FILE, open_store, trusted_locations
@@ -62,10 +61,11 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
             findings.fault(row.key, f"source image {row.origin} is not in {source}")
         elif difference := _compare(row, images, listed[row.source_id], renderer):
             findings.fault(row.key, difference)
-    if findings.faults and recipe.software != versions(recipe.family.libraries):
+    if findings.faults and recipe.software != recipe.installed():
         built = ", ".join(f"{name} {version}" for name, version in recipe.software.items())
         findings.fault(
-            "software", f"this machine has different library versions than the build, which used {shown(built)}"
+            "software",
+            f"this machine has other library versions or another device than the build, which used {shown(built)}",
         )
     return findings
 

@@ -12,7 +12,7 @@ from pipeline.recipes.schema import Recipe
 
 NOT_IN_CONTENT: Mapping[str, Any] = {
     **dict.fromkeys(("name", "title", "source", "labels", "decoders", "resizers"), True),
-    "bank": {"source", "kind", "limit", "damaged"},
+    "bank": {"source", "kind", "limit", "damaged", "files", "text", "listing", "digests"},
 }
 """Fields of a recipe that do not decide its samples, or that :func:`content_digest` adds in another form."""
 

@@ -32,7 +32,6 @@ from pipeline.render.photographs import Photographs
 from pipeline.render.prepared_cache import OFF, CachePlan, PreparedCache, make_room, plan_cache
 from pipeline.render.renderer import Renderer, source_digest
 from pipeline.render.warm_up import ready_renderer
-from pipeline.software import versions
 from pipeline.sources.base import Box, Source, SourceImage
 from pipeline.sources.kinds import open_source
 from pipeline.sources.threads import read_in_threads
@@ -257,7 +256,7 @@ class Rendered(DataSet):
     def _check_software(self) -> None:
         """Raise UserError if this machine has other libraries than the listing was made with."""
         recipe = self.recipe
-        installed = versions(recipe.family.libraries)
+        installed = recipe.installed()
         differ = [
             f"{name} is {installed.get(name, 'missing')} instead of {version}"
             for name, version in recipe.software.items()

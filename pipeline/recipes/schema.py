@@ -19,13 +19,14 @@ from pipeline.images.files import Own
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.recipes.attacks import AttackTable
 from pipeline.recipes.levels import shown_levels, some_levels, whole_level
+from pipeline.software import DEVICE, device_name, versions
 from pipeline.sources.kinds import AUTO, KINDS, check_part_options
 from pipeline.sources.parts import PartOptions
 from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.tasks.library import load
 from pipeline.tasks.schema import Task
 from pipeline.text import shown
-from pipeline.transforms.family import HUNDREDTHS, Condition, Draws, Family, Pair
+from pipeline.transforms.family import HUNDREDTHS, BankNeeds, Condition, Draws, Family, Pair
 from pipeline.transforms.registry import FAMILIES, family_named
 from pipeline.transforms.seeds import SEED_LIMIT, sample_seed
 
@@ -72,6 +73,7 @@ class TransformsTable(StrictTable):
 
     Real severities, such as 1.75, become levels in hundredths. ``shape`` is that of the family's filters; None is the
     default of the family. ``norm`` is that of a spatial frequency. Families without filters or maps ignore both.
+    ``device`` computes the transforms of families that use PyTorch: "cpu" (None), or "cuda".
     ``channels`` is the order in which corruptions of the profile "detection" read the channels: "rgb" (None), or "bgr".
     """
 
@@ -82,6 +84,7 @@ class TransformsTable(StrictTable):
     shape: str | None = None
     channels: Literal["rgb", "bgr"] | None = None
     norm: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    device: Literal["cpu", "cuda"] | None = None
 
     @field_validator("levels", mode="before")
     @classmethod
@@ -103,23 +106,36 @@ class TransformsTable(StrictTable):
 
 
 class BankTable(StrictTable):
-    """``[bank]``: the photographs of which tiles are made, for families that need them.
+    """``[bank]``: other photographs and files, for families whose transforms need them.
 
     Attributes:
-        source: Folder or URL of the photographs. Empty: the source of the data set.
+        source: Folder or URL of the photographs. Empty: the source of the data set, for families that allow it.
         kind: Layout of this source; "auto" detects it.
         limit: The first N photographs by id.
-        tiles: Number of tiles of each side; written by the build.
-        damaged: Number of photographs without a tile, because they cannot be decoded; written by the build.
-        sha256: Digest of the tiles; written by the build. Empty if no tiles were needed.
+        files: Name in the family -> path of a file.
+        text: A text that is drawn with one of the files.
+        tiles: Number of photographs in the bank; written by the build.
+        damaged: Number of photographs that cannot be decoded; written by the build.
+        listing: Digest of the listing of the photographs; written by the build.
+        digests: Name -> SHA-256 of each file; written by the build.
+        sha256: Digest of the bank; written by the build. Empty if nothing was needed.
     """
 
     source: str = ""
     kind: Annotated[str, one_of((AUTO, *KINDS))] = AUTO
     limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    files: Mapping[str, str] | None = None
+    text: str | None = None
     tiles: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     damaged: Annotated[int, Field(ge=0)] = 0
+    listing: str | None = None
+    digests: Mapping[str, str] | None = None
     sha256: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
+
+    @property
+    def made_of(self) -> tuple[object, ...]:
+        """What the bank is made of: equal values give equal banks."""
+        return self.listing, self.digests, self.text
 
 
 class ShardsTable(StrictTable):
@@ -147,7 +163,7 @@ class Recipe(StrictTable):
     encoder: AnyEncoder
     shards: ShardsTable
     bank: BankTable | None = None
-    """The photographs of which tiles are made. None for families that need no tiles."""
+    """Other photographs and files that transforms need. None for families that need none."""
     software: dict[str, str] = Field(default_factory=dict)
     """Library versions of a build; written by the build."""
     decoders: dict[str, str] = Field(default_factory=dict)
@@ -258,9 +274,26 @@ class Recipe(StrictTable):
         return self.shards.layout is not None
 
     @property
-    def needs_bank(self) -> bool:
-        """Whether a transform needs tiles of other photographs."""
-        return any(name in self.family.bank for name in self.family.select(self.transforms.only))
+    def bank_needs(self) -> BankNeeds | None:
+        """What transforms of this recipe need besides photographs; None for nothing."""
+        needs, table = self.family.bank, self.bank or BankTable()
+        if needs is None or not set(needs.transforms) & set(self.family.select(self.transforms.only)):
+            return None
+        return None if needs.optional and not (table.files or table.text) else needs
+
+    @property
+    def device(self) -> str:
+        """The device that computes the transforms."""
+        return self.transforms.device or "cpu"
+
+    def installed(self) -> dict[str, str]:
+        """Return the library versions of this machine, and its device if that decides pixels.
+
+        Raises:
+            UserError: A library is not installed, or there is no such device.
+        """
+        found = versions(self.family.libraries)
+        return {**found, DEVICE: device_name(self.device)} if self.family.on_device else found
 
     @property
     def task(self) -> Task | None:
@@ -299,8 +332,15 @@ class Recipe(StrictTable):
         return [Condition(name, level) for name, each in levels.items() for level in some_levels(each, most)]
 
     def more_identity(self, condition: Condition) -> tuple[str, ...]:
-        """Return what decides the bytes of a condition besides the other tables: its attack, if it has one."""
-        return (self.attack.identity(*condition),) if self.attack else ()
+        """Return what decides the bytes of a condition besides the other tables: its attack or bank, if it has one."""
+        needs = self.bank_needs
+        bank = (self.bank.sha256,) if self.bank and needs and condition.transform in needs.transforms else ()
+        return (*bank, self.attack.identity(*condition)) if self.attack else bank
+
+    def seed_of(self, source_id: str, condition: Condition) -> int:
+        """Return the seed of an output, 0 <= seed < 2**128."""
+        name, level = condition
+        return sample_seed(self.seed, source_id, name, 0 if self.family.one_draw else level)
 
     def pair(self, condition: Condition) -> Pair:
         """Return the decoder and the resize operator of a condition."""
@@ -323,7 +363,7 @@ class Recipe(StrictTable):
         """
         if self.family.draws is None:
             return None
-        return self.family.draws(condition, sample_seed(self.seed, source_id, *condition), height, width)
+        return self.family.draws(condition, self.seed_of(source_id, condition), height, width)
 
     def used_decoders(self) -> tuple[str, ...]:
         """Return the decoders of all conditions."""
@@ -340,6 +380,7 @@ class Recipe(StrictTable):
             "levels": tuple(sorted(set(self.transforms.levels))),
             "shape": self.shape or None,
             "norm": self.norm or None,
+            "device": self.device if self.family.on_device else None,
         }
         written = {"software": software, "decoders": decoders, "resizers": resizers}
         return self.model_copy(update={"transforms": self.transforms.model_copy(update=chosen), **written})

@@ -1,4 +1,4 @@
-"""The bank of tiles of a data set: arrays beside its shards, and those that this process has open, by their digest."""
+"""The bank of a data set: arrays beside its shards, and those that this process has open, by their digest."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from pipeline.recipes.schema import Recipe
 from pipeline.storage import Store
 from pipeline.storage.arrays import read_header
 
-Bank = Mapping[int, NDArray[np.uint8]]
-"""Side in pixels -> tiles, uint8 (N, side, side, 3)."""
+Bank = Mapping[str, NDArray[np.uint8]]
+"""Name -> array, uint8: one entry for each photograph, or the content of a file. In the order of the family."""
 
 FOLDER = "bank"
-"""Folder of a data set with one array file for each side."""
+"""Folder of a data set with one file for each array."""
 
 _OPEN: dict[str, Bank] = {}
 """Digest -> bank. Renderers look up what their recipe names, so that no function in between hands it on."""
 
 
-def tile_file(side: int) -> str:
-    """Return the path of the tiles of one side in a data set."""
-    return f"{FOLDER}/{side}.npy"
+def bank_file(name: str) -> str:
+    """Return the path of an array of the bank in a data set."""
+    return f"{FOLDER}/{name}.npy"
 
 
 def digest_of(bank: Bank) -> str:
-    """Return the hexadecimal SHA-256 of all tiles."""
+    """Return the hexadecimal SHA-256 of all arrays."""
     state = hashlib.sha256()
-    for side, tiles in sorted(bank.items()):
-        state.update(f"{side} {len(tiles)}\n".encode())
-        state.update(np.ascontiguousarray(tiles).data)
+    for name, array in bank.items():
+        state.update(f"{name} {len(array)}\n".encode())
+        state.update(np.ascontiguousarray(array).data)
     return state.hexdigest()
 
 
@@ -51,11 +51,14 @@ def bank_of(recipe: Recipe) -> Bank:
 
 def publish_bank(store: Store, recipe: Recipe) -> None:
     """Write those arrays of the open bank of a recipe that a data set lacks."""
-    for side, tiles in bank_of(recipe).items():
-        file = io.BytesIO()
-        np.save(file, tiles, allow_pickle=False)
-        if store.size(tile_file(side)) != len(file.getbuffer()):
-            store.publish_bytes(file.getvalue(), tile_file(side))
+    for name, array in bank_of(recipe).items():
+        head = io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
+        if store.size(bank_file(name)) != head.tell() + array.nbytes:
+            written = store.scratch()
+            with written.open("wb") as file:
+                np.save(file, array, allow_pickle=False)
+            store.publish(written, bank_file(name))
 
 
 def load_bank(store: Store, recipe: Recipe) -> None:
@@ -64,29 +67,35 @@ def load_bank(store: Store, recipe: Recipe) -> None:
     Raises:
         UserError: It is missing, or differs from the digest in the recipe.
     """
-    table = recipe.bank
-    if table is None or not table.sha256 or table.sha256 in _OPEN:
+    table, needs = recipe.bank, recipe.bank_needs
+    if table is None or needs is None or not table.sha256 or table.sha256 in _OPEN:
         return
     try:
-        bank = {side: _mapped(store, side, table.tiles) for side in recipe.family.tile_sides}
+        arrays = {name: _mapped(store, name, table.tiles) for name in needs.arrays}
+        bank = arrays | {name: _mapped(store, name) for name in needs.files if name in (table.files or {})}
     except (OSError, ValueError) as error:
         raise UserError(
-            f"cannot read the tiles in {store.root}/{FOLDER}: {error}; restore them, or make the data set again"
+            f"cannot read the {needs.title} in {store.root}/{FOLDER}: {error}; restore them, or make the data set again"
         ) from error
     if digest_of(bank) != table.sha256:
         raise UserError(
-            f"the tiles in {store.root}/{FOLDER} were changed: their sha256 differs from bank.sha256 of the recipe; "
-            "restore them, or make the data set again"
+            f"the {needs.title} in {store.root}/{FOLDER} were changed: their sha256 differs from bank.sha256 of the "
+            "recipe; restore them, or make the data set again"
         )
     remember_bank(table.sha256, bank)
 
 
-def _mapped(store: Store, side: int, count: int) -> NDArray[np.uint8]:
-    """Return the tiles of one side as a read-only, memory-mapped array. Raises OSError, or ValueError."""
-    path, shape = store.path(tile_file(side)), (count, side, side, 3)
+def _mapped(store: Store, name: str, count: int | None = None) -> NDArray[np.uint8]:
+    """Return an array as read-only and memory-mapped. Raises OSError, or ValueError."""
+    path = store.path(bank_file(name))
     with open(path, "rb") as file:
         header = read_header(file, path.stat().st_size)
-    if header.shape != shape or header.dtype != np.uint8 or header.by_columns:
-        raise ValueError(f"{tile_file(side)} has {header.dtype} {header.shape}, not uint8 {shape}")
-    mapped = np.memmap(path, np.uint8, "r", offset=header.offset, shape=prod(shape))
-    return mapped.view(np.ndarray).reshape(shape)
+    if (
+        header.dtype != np.uint8
+        or header.by_columns
+        or not header.shape
+        or header.shape[0] != (count or header.shape[0])
+    ):
+        raise ValueError(f"{bank_file(name)} has {header.dtype} {header.shape}, not uint8 ({count or 'any'}, ...)")
+    mapped = np.memmap(path, np.uint8, "r", offset=header.offset, shape=prod(header.shape))
+    return mapped.view(np.ndarray).reshape(header.shape)

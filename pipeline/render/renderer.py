@@ -18,7 +18,6 @@ from pipeline.recipes.schema import Recipe
 from pipeline.render.bank import bank_of
 from pipeline.sources.base import Box
 from pipeline.transforms.family import Condition, Render, Rendering
-from pipeline.transforms.seeds import sample_seed
 
 Image = NDArray[np.uint8]
 
@@ -44,6 +43,7 @@ class Renderer:
             recipe.transforms.channels or "rgb",
             bank_of(recipe),
             recipe.norm,
+            recipe.device,
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:
@@ -103,7 +103,7 @@ class Renderer:
         """
         if condition not in self._renders:
             self._renders[condition] = self._family.render(condition, self._rendering)
-        return self._renders[condition](prepared, sample_seed(self._recipe.seed, source_id, *condition))
+        return self._renders[condition](prepared, self._recipe.seed_of(source_id, condition))
 
     def encode(self, output: Image, condition: Condition, encoder: Encoder | None = None) -> dict[str, bytes]:
         """Encode an output.

@@ -19,7 +19,7 @@ from pipeline.errors import SampleError, UserError
 from pipeline.images.encoders import Jpeg
 from pipeline.recipes.schema import Recipe
 from pipeline.render.renderer import Renderer
-from pipeline.software import versions
+from pipeline.software import DEVICE
 
 TRIAL_SIDES = (32, 512, 8192)
 """Sides of the trial image in pixels. The trial uses the first that is large enough for the crops of the recipe."""
@@ -94,14 +94,12 @@ def _files_of(modules: Iterable[str]) -> Iterator[Path]:
 
 
 def _check_libraries(recipe: Recipe) -> None:
-    """Check that this machine has the library versions of the recipe. Raises UserError."""
-    installed = versions(recipe.family.libraries)
-    for name in recipe.family.libraries:
+    """Check that this machine has the library versions and the device of the recipe. Raises UserError."""
+    installed = recipe.installed()
+    for name in installed.keys() & {*recipe.family.libraries, DEVICE}:
         if (wanted := recipe.software.get(name, installed[name])) != installed[name]:
-            raise UserError(
-                f"{platform.node()} has {name} {installed[name]}, but the build uses {wanted}: install the "
-                "same version there"
-            )
+            remedy = "use machines of one kind" if name == DEVICE else "install the same version there"
+            raise UserError(f"{platform.node()} has {name} {installed[name]}, but the build uses {wanted}: {remedy}")
 
 
 def _trial(recipe: Recipe, frost_folder: str | None) -> Renderer:

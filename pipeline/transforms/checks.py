@@ -85,9 +85,8 @@ def _faults_of_facts(family: Family) -> Iterator[str]:
     for profile, names in family.published.items():
         if not names or not set(names) <= set(family.names):
             yield f"published: {profile!r} must have one or more of the names"
-    for name, sides in family.bank.items():
-        if name not in family.names or len(sides) != len(family.levels) or min(sides) < 1:
-            yield f"bank: {name!r} must be a transform, with a side of 1 pixel or more for each of levels"
+    if family.bank and not set(family.bank.transforms) <= set(family.names):
+        yield f"bank.transforms: {family.bank.transforms} must be among the names"
     yield from (f"modules: {name} cannot be imported" for name in family.modules if not _is_importable(name))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,10 +70,37 @@ class Rendering:
     """One of the family's shapes; empty for families without shapes."""
     channels: str = "rgb"
     """Order in which corruptions read the channels."""
-    bank: Mapping[int, Image] = field(default_factory=dict)
-    """Side in pixels -> tiles (N, side, side, 3); empty unless the recipe needs them."""
+    bank: Mapping[str, Image] = field(default_factory=dict)
+    """Name -> array of the bank; empty unless the recipe needs one."""
     norm: float = 0.0
     """L2 norm of what is added to a channel, for values 0..1; 0 for families without maps."""
+    device: str = "cpu"
+    """Device that computes, for families that use PyTorch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BankNeeds:
+    """What transforms need besides a photograph. Builds keep it in the folder ``bank/`` and record its digest.
+
+    Attributes:
+        title: What it is, for messages.
+        transforms: The transforms that need it.
+        arrays: Names of the arrays with one entry for each photograph of the table ``[bank]`` of the recipe.
+        entries: Returns the entries of a photograph, uint8, one for each of ``arrays``, given the decoded photograph
+            (H, W, 3), the steps of the preparation and the name of the resize operator.
+        files: Name -> function that returns the content of a file, a uint8 array, given its path, the steps of the
+            preparation and ``bank.text``. ``bank.files`` has the paths. Raises UserError, ValueError or OSError.
+        own: Whether the photographs are those of the data set if ``bank.source`` names no others.
+        optional: Whether transforms do without it if ``bank.files`` is empty.
+    """
+
+    title: str
+    transforms: tuple[str, ...]
+    arrays: tuple[str, ...] = ()
+    entries: Callable[[Image, Steps, str], Sequence[Image]] = lambda photograph, steps, resize: ()
+    files: Mapping[str, Callable[[Path, Steps, str], Image]] = field(default_factory=dict)
+    own: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,8 +170,10 @@ class Family:
         sequences: Whether outputs are sequences of frames.
         draws: Returns what is drawn for an output, to be recorded in its ``.json``: name -> value that JSON can hold.
             Called with the condition, the seed of the output, and its height and width. None if nothing is recorded.
-        bank: Transform -> side in pixels of the tiles of other photographs that it needs at each of ``levels``. They
-            are made of the photographs in the table ``[bank]`` of the recipe.
+        bank: What transforms need besides a photograph: arrays made of other photographs, or files. None for nothing.
+        on_device: Whether PyTorch computes the pixels, on the ``transforms.device`` of the recipe. Its name is
+            recorded, because they depend on it.
+        one_draw: Whether all levels of a transform draw the same for an image.
         task: Name of the shipped task that evaluations use if the labels are ImageNet's classes; empty for none.
         grain: Returns whether the content of a transform is noise, for which video encoders have other settings.
         pairs: Transform -> decoder and resize operator, for transforms that do not use those of the recipe.
@@ -177,7 +207,9 @@ class Family:
     from_encoded: bool = False
     sequences: bool = False
     draws: Callable[[Condition, int, int, int], Draws] | None = None
-    bank: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    bank: BankNeeds | None = None
+    on_device: bool = False
+    one_draw: bool = False
     task: str = ""
     grain: Callable[[str], bool] = lambda name: False
     pairs: Mapping[str, Pair] = field(default_factory=dict)
@@ -187,11 +219,6 @@ class Family:
     listing: Callable[[], Listing] | None = None
     modules: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
-
-    @property
-    def tile_sides(self) -> tuple[int, ...]:
-        """All sides of the tiles of its bank, in pixels."""
-        return tuple(sorted({side for sides in self.bank.values() for side in sides}))
 
     def largest_level(self, name: str) -> int:
         """Return the largest level of a transform, also of its real ones."""

@@ -13,10 +13,10 @@ import numpy as np
 import corruptions
 from corruptions import laion_c
 from corruptions.catalogue import SEVERITIES
-from corruptions.laion_c.tiles import Tiled
+from corruptions.laion_c.tiles import Tiled, tiles_of
 from corruptions.preparation import Steps
 from pipeline.images.resizers import prepare
-from pipeline.transforms.family import Condition, Family, Image, Listing, Recognition, Render, Rendering
+from pipeline.transforms.family import BankNeeds, Condition, Family, Image, Listing, Recognition, Render, Rendering
 from pipeline.transforms.imagenet_c import corrupted
 
 CITATION = """\
@@ -57,7 +57,7 @@ def _render(condition: Condition, rendering: Rendering) -> Render:
     """Return the function that renders a condition of both views."""
     parameters = laion_c.CORRUPTIONS[condition.transform].levels["imagenet"][condition.level - 1]
     tiled = parameters if isinstance(parameters, Tiled) else None
-    tiles = rendering.bank.get(tiled.side) if tiled else None
+    tiles = rendering.bank.get(str(tiled.side)) if tiled else None
     apply = corrupted(condition, replace(rendering, options=replace(rendering.options, bank=tiles)))
 
     def render(views: Views, seed: int) -> Image:
@@ -106,6 +106,12 @@ def _listing() -> Listing:
     )
 
 
+TILED = {name: sides for name in laion_c.NAMES if (sides := _sides(name))}
+"""Distortion that is made of tiles -> their side in pixels at each severity."""
+
+SIDES = sorted({side for sides in TILED.values() for side in sides})
+"""All sides of tiles."""
+
 FAMILY = Family(
     name="laion-c",
     title="LAION-C: six distortions far from the training data, at five severities",
@@ -117,7 +123,13 @@ FAMILY = Family(
     profiles=("imagenet",),
     prepare=prepare_views,
     prepared_bytes=lambda views: sum(view.nbytes for view in views),
-    bank={name: sides for name in laion_c.NAMES if (sides := _sides(name))},
+    bank=BankNeeds(
+        title="tiles of other photographs",
+        transforms=tuple(TILED),
+        arrays=tuple(map(str, SIDES)),
+        entries=lambda photograph, steps, resize: tiles_of(photograph, SIDES),
+        own=True,
+    ),
     task="laion-c",
     recognition=Recognition(
         ("<distortion>/intensity_level_<severity>/<superclass>/<file>",),

@@ -20,6 +20,7 @@ from pipeline.transforms import (
     imagenet_w,
     laion_c,
     low_pass,
+    stylised,
     syn2nat,
 )
 from pipeline.transforms.checks import check_family
@@ -106,6 +107,7 @@ FAMILIES = Families(
         imagenet_w.FAMILY,
         laion_c.FAMILY,
         fourier.FAMILY,
+        stylised.FAMILY,
         clean.FAMILY,
         adversarial.FAMILY,
     ]

@@ -65,7 +65,7 @@ REAL_LEVELS = (25, 475)
 NOT_REPRODUCIBLE = frozenset({"nvjpeg"})
 """A decoder that needs a GPU."""
 
-REPRODUCIBLE = tuple(name for name in FAMILIES if name != "adversarial")
+REPRODUCIBLE = tuple(name for name in FAMILIES if name not in ("adversarial", "stylised"))
 """Families whose pixels do not depend on a model."""
 
 ENCODERS: Mapping[str, Encoder] = {
@@ -167,7 +167,7 @@ def _conditions(family: Family, profile: str) -> Iterator[Condition]:
 
 
 def _rendered(family: Family, profile: str, condition: Condition, shape: str) -> Digest:
-    bank = {side: _tiles(side) for side in family.tile_sides}
+    bank = {side: _tiles(int(side)) for side in family.bank.arrays} if family.bank else {}
     rendering = Rendering(profile, Options(), shape, bank=bank, norm=NORM)
     output = family.render(condition, rendering)(_prepared(family.name, profile), SEED)
     return _digest(family.version(condition.transform), output)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from pipeline.builder import bank as bank_builder
 from pipeline.builder.bank import bank_conflicts, with_bank
 from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
@@ -56,7 +57,7 @@ def test_payloads_equal_the_published_ones(golden: dict[str, np.ndarray]) -> Non
 def test_mosaics_are_made_of_the_view_that_was_published(
     golden: dict[str, np.ndarray], severity: int, tile: int
 ) -> None:
-    bank = {tile: golden[f"bank/{tile}"]}
+    bank = {str(tile): golden[f"bank/{tile}"]}
     digest = banks.digest_of(bank)
     banks.remember_bank(digest, bank)
     renderer = Renderer(recipe_of(sha256=digest))
@@ -89,6 +90,30 @@ def test_another_bank_is_a_conflict(source: Path) -> None:
     assert bank_conflicts(one, one) == bank_conflicts(one, with_bank(recipe_of("glitched"), "nowhere")) == []
     (conflict,) = bank_conflicts(one, two)
     assert "of 1 tiles, not " in conflict
+
+
+def test_a_resumed_build_keeps_the_bank_of_the_same_photographs(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(str(tmp_path))
+    first = with_bank(recipe_of(), str(source), store=store)
+    store.publish_bytes(first.to_toml().encode(), "recipe.toml")
+    banks.publish_bank(store, first)
+    banks._OPEN.clear()
+    monkeypatch.setattr(bank_builder, "_entries", lambda *_: pytest.fail("tiles were made anew"))
+    assert with_bank(recipe_of(), str(source), store=store) == first
+    assert banks.bank_of(first).keys() == {"4", "6", "8", "16", "28"}
+    with pytest.raises(pytest.fail.Exception):
+        with_bank(recipe_of(limit=2), str(source), store=store)
+    (tmp_path / "bank" / "8.npy").unlink()
+    with pytest.raises(pytest.fail.Exception):
+        with_bank(recipe_of(), str(source), store=store)
+
+
+def test_other_distortions_do_not_depend_on_the_bank(source: Path) -> None:
+    recipe = with_bank(recipe_of(), str(source)).changed(transforms={"only": ["mosaic", "glitched"]})
+    assert recipe.more_identity(Condition("mosaic", 1)) == (recipe.bank and recipe.bank.sha256,)
+    assert recipe.more_identity(Condition("glitched", 1)) == ()
 
 
 def test_a_bank_without_photographs_is_refused(tmp_path: Path) -> None:

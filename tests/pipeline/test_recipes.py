@@ -239,6 +239,7 @@ EDITIONS = {
     **dict.fromkeys(("native-c", "coco-c", "pascal-c", "cityscapes-c"), ("detection", None)),
     "fourier": ("imagenet", 224),
     "fourier-32": ("cifar", 32),
+    "stylised": ("imagenet", 224),
 }
 
 
