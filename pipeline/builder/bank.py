@@ -51,7 +51,7 @@ def with_bank(recipe: Recipe, location: str, limit: int | None = None, store: St
     place = table.source or location
     images, opened = _photographs(recipe, table, place, limit) if needs.arrays else ([], None)
     files = {name: Path(path) for name, path in (table.files or {}).items()}
-    made_of = {"listing": listing_digest(images), "digests": _digests(files) or None}
+    made_of = {"listing": listing_digest(images) if images else None, "digests": _digests(files) or None}
     table = table.model_copy(update=made_of)
     if store and (kept := _kept(store, recipe, needs, table)):
         return kept
@@ -84,9 +84,7 @@ def _check_given(name: str, needs: BankNeeds, table: BankTable) -> None:
     remedies = [] if not needs.arrays or needs.own or table.source else ["--set bank.source=FOLDER"]
     remedies += [f"--set 'bank.files={{{', '.join(wanted)}}}'"] if wanted else []
     if remedies:
-        raise UserError(
-            f"{name} needs {needs.title}, which are not part of this project: give {' and '.join(remedies)}"
-        )
+        raise UserError(f"{name} needs {needs.title}: give {' and '.join(remedies)}")
 
 
 def _photographs(
@@ -173,17 +171,21 @@ def _stacked(entries: Iterator[Entries], most: int) -> list[NDArray[np.uint8]]:
 
 
 def bank_conflicts(existing: Recipe, requested: Recipe) -> list[str]:
-    """Return how the banks of two recipes differ; nothing if one of them has none."""
-    old, new = existing.bank, requested.bank
-    if not old or not new or old.sha256 == new.sha256:
+    """Return how the banks of two recipes differ; nothing if no transform of the first needs one."""
+    needs = requested.bank_needs or existing.bank_needs
+    if not needs or not set(needs.transforms) & set(existing.family.select(existing.transforms.only)):
+        return []
+    old, new = existing.bank or BankTable(), requested.bank or BankTable()
+    if old.sha256 == new.sha256:
         return []
     was, now = old.digests or {}, new.digests or {}
-    files = [
+    return [f"bank.sha256 is {_named(old)}, not {_named(new)}"] + [
         f"bank.files.{name} has the sha256 {was[name][:12]}..., not {now[name][:12]}..."
-        for name in was.keys() & now.keys()
+        for name in sorted(was.keys() & now.keys())
         if was[name] != now[name]
     ]
-    return [
-        f"bank.sha256 is {old.sha256[:12]}... of {old.tiles:,} tiles, not {new.sha256[:12]}... of {new.tiles:,}",
-        *files,
-    ]
+
+
+def _named(bank: BankTable) -> str:
+    of = f" of {counted(bank.tiles, 'photograph')}" if bank.tiles else ""
+    return f"{bank.sha256[:12]}...{of}" if bank.sha256 else "none"

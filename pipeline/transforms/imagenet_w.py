@@ -5,8 +5,11 @@ Source: Li et al., A Whac-A-Mole Dilemma, CVPR 2023.
 
 from __future__ import annotations
 
-from corruptions.watermark import CORRUPTIONS, add_watermark
-from pipeline.transforms.family import Condition, Family, Recognition, Render, Rendering
+from pathlib import Path
+
+from corruptions.preparation import Steps, fixed_size
+from corruptions.watermark import CORRUPTIONS, TEXT, add_watermark, mask, overlay
+from pipeline.transforms.family import BankNeeds, Condition, Family, Image, Recognition, Render, Rendering
 
 CITATION = """\
 @inproceedings{li2023whac,
@@ -19,7 +22,17 @@ CITATION = """\
 
 
 def _watermarked(condition: Condition, rendering: Rendering) -> Render:
+    if "font" in rendering.bank:
+        return lambda image, seed: overlay(image, rendering.bank["font"])
     return lambda image, seed: add_watermark(image, None, None)
+
+
+def _mask(font: Path, steps: Steps, text: str) -> Image:
+    """Return the mask of a text in a font, for the size of the prepared images. Raises ValueError."""
+    size = fixed_size(steps)
+    if size is None or size[0] != size[1]:
+        raise ValueError("a watermark needs square images of one size: end prepare.steps with center_crop or square")
+    return mask(size[0], font, text or TEXT)
 
 
 FAMILY = Family(
@@ -29,6 +42,7 @@ FAMILY = Family(
     version=lambda name: CORRUPTIONS[name].version,
     render=_watermarked,
     profiles=("imagenet",),
+    bank=BankNeeds(title="a font", transforms=tuple(CORRUPTIONS), files={"font": _mask}, optional=True),
     recognition=Recognition(("watermark/<class>/<file>",), bare_level=0),
     citation=CITATION,
 )

@@ -12,6 +12,11 @@ from PIL import Image
 
 import corruptions
 from corruptions import watermark
+from pipeline.builder.bank import bank_conflicts, with_bank
+from pipeline.errors import UserError
+from pipeline.recipes import library
+from pipeline.render.renderer import Renderer
+from pipeline.transforms.family import Condition
 from tests.factories.evaluations import write_evaluation
 from tests.factories.reports import has, measure, only, report_on, value
 
@@ -105,3 +110,33 @@ def test_gaps_of_a_model_that_reads_the_watermark(tmp_path: Path, cartons: int, 
         assert measure(found, "carton gap").images == 5
     else:
         assert any("no carton gap, because it has no image of this class" in text for text in report.warnings)
+
+
+def test_a_recipe_may_name_a_font_and_a_text() -> None:
+    recipe = library.load("imagenet-w").changed(
+        bank={"files": {"font": str(FONT)}, "text": "carton"}, prepare={"steps": [["center_crop", 64]]}
+    )
+    own = with_bank(recipe, "photographs")
+    drawn = Renderer(own).transform(np.zeros((64, 64, 3), np.uint8), "a", Condition("watermark", 0))
+    assert np.array_equal(drawn[..., 0], watermark.mask(64, FONT, "carton"))
+    assert own.bank is not None
+    assert own.bank.digests == {"font": hashlib.sha256(FONT.read_bytes()).hexdigest()}
+    other = with_bank(recipe.changed(bank={"text": "box"}), "photographs")
+    published = with_bank(library.load("imagenet-w"), "photographs")
+    assert published.bank is None
+    for one, two in ((own, other), (own, published), (published, own)):
+        (conflict,) = bank_conflicts(one, two)
+        assert conflict.startswith("bank.sha256 is ")
+
+
+@pytest.mark.parametrize(
+    ("bank", "message"),
+    [
+        ({"text": "carton"}, "imagenet-w needs a font: give --set 'bank.files={font=\"FILE\"}'"),
+        ({"files": {"font": __file__}}, "bank.files: font: .* is not a TrueType or OpenType font"),
+        ({"files": {"font": str(FONT)}, "text": "x" * 101}, "bank.files: font: text must have 1 to 100 printable"),
+    ],
+)
+def test_recipes_without_a_usable_font_are_refused(bank: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        with_bank(library.load("imagenet-w").changed(bank=bank), "photographs")

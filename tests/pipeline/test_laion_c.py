@@ -87,9 +87,12 @@ def test_the_bank_skips_and_counts_damaged_photographs(source: Path, tmp_path: P
 
 def test_another_bank_is_a_conflict(source: Path) -> None:
     one, two = (with_bank(recipe_of(limit=limit), str(source)) for limit in (1, 2))
-    assert bank_conflicts(one, one) == bank_conflicts(one, with_bank(recipe_of("glitched"), "nowhere")) == []
+    without = with_bank(recipe_of("glitched"), "nowhere")
+    assert bank_conflicts(one, one) == bank_conflicts(without, without) == []
+    assert bank_conflicts(without, one) == [], "tiles are added to a data set that needed none"
     (conflict,) = bank_conflicts(one, two)
-    assert "of 1 tiles, not " in conflict
+    assert conflict.endswith("of 2 photographs")
+    assert "of 1 photograph, not " in conflict
 
 
 def test_a_resumed_build_keeps_the_bank_of_the_same_photographs(

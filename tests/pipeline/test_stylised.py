@@ -232,7 +232,7 @@ def test_a_data_set_keeps_its_bank_and_refuses_another(folder: Path, tmp_path: P
     assert rs.open(str(out)).verify().faults == []
     scripts = {part: str(folder / f"{part}.ts") for part in CHANNELS}
     assert build(recipe_of(folder, files=scripts)).complete, "other files of the same weights are the same bank"
-    with pytest.raises(UserError, match=r"bank.sha256 is .* of 4 tiles, not .* of 2"):
+    with pytest.raises(UserError, match=r"bank\.sha256 is .* of 4 photographs, not .* of 2 photographs"):
         build(recipe_of(folder, limit=2))
     (out / "bank" / "encoder.npy").unlink()
     banks._OPEN.clear()
