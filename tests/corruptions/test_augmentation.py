@@ -62,8 +62,9 @@ def drawn(augment: Augmentation, keys: range) -> Counter[tuple[str, int]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corruptions, "corrupt", corrupt)
+        image = picture(16)
         for key in keys:
-            augment(picture(16), key)
+            augment(image, key)
     return counts
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
@@ -151,15 +152,16 @@ DOCUMENTS: dict[str, Callable[[], Document]] = {
 }
 
 
-@pytest.fixture(scope="module", params=DOCUMENTS)
-def case(request: pytest.FixtureRequest) -> tuple[Document, str]:
+@cache
+def shown(name: str) -> tuple[Document, str]:
     """Return a document and its page."""
-    found = DOCUMENTS[request.param]()
+    found = DOCUMENTS[name]()
     return found, page(found)
 
 
-def test_the_page_is_valid_and_self_contained(case: tuple[Document, str]) -> None:
-    _, text = case
+@pytest.mark.parametrize("case", DOCUMENTS)
+def test_the_page_is_valid_and_self_contained(case: str) -> None:
+    _, text = shown(case)
     assert text.startswith("<!doctype html>")
     elements = parsed(text)
     assert not of(elements, "script")
@@ -183,8 +185,9 @@ def test_the_page_is_valid_and_self_contained(case: tuple[Document, str]) -> Non
     assert not re.search(r"\b(nan|inf|None|Undefined)\b", "".join(str(each.attributes) for each in elements))
 
 
-def test_the_page_contains_all_tables_and_figures(case: tuple[Document, str]) -> None:
-    found, text = case
+@pytest.mark.parametrize("case", DOCUMENTS)
+def test_the_page_contains_all_tables_and_figures(case: str) -> None:
+    found, text = shown(case)
     elements = parsed(text)
     cells = [squeezed(each.text) for each in elements if each.tag in {"td", "th"} and "tbody" in each.parents]
     assert cells == [squeezed(str(cell)) for each in found.tables for row in each.rows for cell in row]
@@ -196,7 +199,7 @@ def test_the_page_contains_all_tables_and_figures(case: tuple[Document, str]) ->
 
 
 def test_names_are_escaped() -> None:
-    text = page(hostile_document())
+    _, text = shown("hostile")
     assert "<script" not in text
     elements = parsed(text)
     for tag in ("h1", "h2", "h3", "h4", "article", "figure", "li", "th", "footer"):
@@ -204,11 +207,11 @@ def test_names_are_escaped() -> None:
 
 
 def test_the_page_is_deterministic() -> None:
-    assert page(document(MODELS[:1])) == page(document(MODELS[:1]))
+    assert page(document(MODELS[:1])) == shown("one")[1]
 
 
 def test_key_figures_are_cards_after_the_warnings() -> None:
-    text = page(document())
+    _, text = shown("three")
     cards = [squeezed(each.text) for each in of(parsed(text), "article", "card")]
     assert cards[0] == (
         "EfficientNet-Lite0 a note ImageNet-CmCE 70.0[69.6, 70.4]baseline: AlexNet (published)only 14 of 15 corruptions"
@@ -220,7 +223,7 @@ def test_key_figures_are_cards_after_the_warnings() -> None:
 
 
 def test_glossary_sources_and_provenance_are_at_the_end() -> None:
-    (footer,) = of(parsed(page(document())), "footer")
+    (footer,) = of(parsed(shown("three")[1]), "footer")
     text = squeezed(footer.text)
     assert "CE, mCE Corruption error." in text or "CE, mCECorruption error." in text
     assert "Hendrycks and Dietterich, ICLR 2019." in text
@@ -228,9 +231,10 @@ def test_glossary_sources_and_provenance_are_at_the_end() -> None:
 
 
 def test_each_plot_has_one_legend_with_full_names() -> None:
-    elements = parsed(page(document(MANY)))
+    found, text = shown("many")
+    elements = parsed(text)
     legends = of(elements, "ul", "legend")
-    plots = [each.plot for each in document(MANY).tables if each.plot]
+    plots = [each.plot for each in found.tables if each.plot]
     assert len(legends) == sum(plot.kind != "heat map" for plot in plots)
     assert all(model in legends[0].text for model in MANY)
     assert "baseline: AlexNet (published)" in legends[1].text
@@ -298,7 +302,7 @@ def browse(tmp_path: Path) -> Browse:
 def three(tmp_path: Path) -> Path:
     """Return the path of a page of three models."""
     file = tmp_path / "page.html"
-    file.write_text(page(document()), encoding="utf-8")
+    file.write_text(shown("three")[1], encoding="utf-8")
     return file
 
 
@@ -319,7 +323,7 @@ def test_a_screenshot_shows_all_parts(browse: Browse, three: Path, tmp_path: Pat
 def test_nothing_is_clipped_or_overlaps(browse: Browse, tmp_path: Path) -> None:
     """One browser shows all pages, since starting it takes longer than measuring a page."""
     names = ("three", "many", "hostile")
-    templates = [f'<template data-name="{name}">{html.escape(page(DOCUMENTS[name]()))}</template>' for name in names]
+    templates = [f'<template data-name="{name}">{html.escape(shown(name)[1])}</template>' for name in names]
     wrapper = tmp_path / "wrapper.html"
     text = MEASURE.replace("WIDTHS", str(list(WIDTHS))).replace("TEMPLATES", "\n".join(templates))
     wrapper.write_text(text, encoding="utf-8")

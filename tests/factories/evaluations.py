@@ -29,6 +29,9 @@ from pipeline.storage import LocalStore
 from pipeline.tasks.schema import Task
 from pipeline.transforms.family import Condition
 
+PART = "all-000000"
+"""Name of the only part of the predictions."""
+
 
 def write_evaluation(
     folder: Path,
@@ -92,58 +95,48 @@ def write_evaluation(
         attack=attack,
     )
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
-    parts = []
+    every, places = [], []
     for key, values in logits.items():
-        condition, frames = Condition(*key), values if values.ndim == 3 else values[:, None]
-        ids = list(names or (f"image{index}" for index in range(len(frames))))
-        rows = list((only or {}).get(key, range(len(frames))))
-        selected = frames.astype(np.float32)[rows]
-        groups = task.groups if task else ()
-        known = list(digests or (0,) * len(ids))
-        samples = ([ids[row] for row in rows], [labels[row] for row in rows], [known[row] for row in rows])
-        write_condition(store, condition, selected, *samples, groups)
-        parts.append(f"{condition}-000000")
-    store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), CHUNKS_FILE)
-    merged, facts = store.path(PREDICTIONS_FILE), manifests.with_blank_seal({FACT_EVALUATION: table.digest})
-    manifests.merge([[store.path(EVALUATION.part(part))] for part in parts], facts, merged, SCHEMA)
+        sequences = values if values.ndim == 3 else values[:, None]
+        rows = list((only or {}).get(key, range(len(sequences))))
+        every.append(sequences[rows].reshape(-1, classes))
+        places += [(Condition(*key), row, frame) for row in rows for frame in range(sequences.shape[1])]
+    ids = [names[row] if names else f"image{row}" for _, row, _ in places]
+    frames = Frames(
+        keys=[f"{id_}-{condition}" for id_, (condition, *_) in zip(ids, places, strict=True)],
+        source_ids=ids,
+        labels=[labels[row] for _, row, _ in places],
+        frames=[frame for *_, frame in places],
+        digests=[digests[row] if digests else 0 for _, row, _ in places],
+        conditions=[condition for condition, *_ in places],
+    )
+    outputs = outputs_of(np.concatenate(every).astype(np.float32), frames.labels, task.groups if task else ())
+    part, merged = store.path(EVALUATION.part(PART)), store.path(PREDICTIONS_FILE)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    write_part(Condition(*next(iter(logits))), frames, outputs, {}, part)
+    store.publish_bytes(f"{PART}\n".encode(), CHUNKS_FILE)
+    manifests.merge([[part]], manifests.with_blank_seal({FACT_EVALUATION: table.digest}), merged, SCHEMA)
     manifests.seal_file(merged)
     return str(folder)
 
 
-def write_condition(
-    store: LocalStore,
-    condition: Condition,
-    logits: np.ndarray,
-    ids: Sequence[str],
-    labels: Sequence[int],
-    digests: Sequence[int],
-    groups: Sequence[Sequence[int]] = (),
-) -> None:
-    """Write the predictions of one condition, from logits (S, T, K) of classes, which may be in groups."""
-    samples, length, classes = logits.shape
-    groups = groups or [[number] for number in range(classes)]
-    group_of_class = np.full(classes, -1, np.int32)
+def outputs_of(logits: np.ndarray, labels: Sequence[int], groups: Sequence[Sequence[int]]) -> Outputs:
+    """Return what an evaluation records of the logits (N, K) of classes, which may be in groups."""
+    groups = groups or [[number] for number in range(logits.shape[1])]
+    group_of_class = np.full(logits.shape[1], -1, np.int32)
     for number, group in enumerate(groups):
         group_of_class[list(group)] = number
-    every: Any = logits.reshape(samples * length, classes)
-    flat: Any = np.stack([every[:, list(group)].max(axis=1) for group in groups], axis=1)
-    label = np.repeat(np.asarray(labels), length)
+    flat: Any = np.stack([logits[:, list(group)].max(axis=1) for group in groups], axis=1)
     probabilities = np.exp(flat) / np.exp(flat).sum(axis=1, keepdims=True)
-    rows = np.arange(len(flat))
-    outputs = Outputs(
+    rows, label = np.arange(len(flat)), np.asarray(labels)
+    return Outputs(
         np.argsort(-flat, axis=-1, kind="stable")[:, :5].astype(np.int32),
         np.where(label < 0, 0, ordinal_ranks(flat)[rows, label]).astype(np.int32),
         np.where(label < 0, np.nan, probabilities[rows, label]).astype(np.float32),
         probabilities.max(axis=1).astype(np.float32),
-        group_of_class[every.argmax(axis=1)],
+        group_of_class[logits.argmax(axis=1)],
         np.square(probabilities).sum(axis=1).astype(np.float32),
     )
-    keys = [f"{id_}-{condition}" for id_ in ids for _ in range(length)]
-    sources = [id_ for id_ in ids for _ in range(length)]
-    frames = Frames(keys, sources, label.tolist(), list(range(length)) * samples, np.repeat(digests, length).tolist())
-    path = store.path(EVALUATION.part(f"{condition}-000000"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_part(condition, frames, outputs, {}, path)
 
 
 def votes(classes: Sequence[int], count: int = 7) -> np.ndarray:

