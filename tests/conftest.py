@@ -89,11 +89,25 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def golden_folder() -> Path:
-    """Return the folder of published outputs: the reference files if available, else the subset in this repository."""
-    if SHARED_REQUIRED or (SHARED / "golden").is_dir():
+def references(shared: Path, pytestconfig: pytest.Config) -> Path:
+    """Return the folder of published images. Tests that compare all of them are skipped with ``--quick``."""
+    if pytestconfig.getoption("--quick"):
+        pytest.skip("compares all published images")
+    return shared / "golden"
+
+
+@pytest.fixture(scope="session")
+def golden_folder(pytestconfig: pytest.Config) -> Path:
+    """Return the folder of the published outputs of which a part is in this repository: that part with ``--quick``."""
+    if SHARED_REQUIRED or ((SHARED / "golden").is_dir() and not pytestconfig.getoption("--quick")):
         return SHARED / "golden"
     return published.FOLDER
+
+
+@pytest.fixture(scope="session")
+def fewer(pytestconfig: pytest.Config) -> int:
+    """Return by what tests of distributions divide their numbers of draws: 8 with ``--quick``, else 1."""
+    return 8 if pytestconfig.getoption("--quick") else 1
 
 
 @pytest.fixture(scope="session")

@@ -28,9 +28,9 @@ def committed(golden_folder: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def golden(shared: Path) -> Mapping[str, Any]:
+def golden(references: Path) -> Mapping[str, Any]:
     """Return the reference file."""
-    with np.load(shared / "golden" / "ccc.npz") as archive:
+    with np.load(references / "ccc.npz") as archive:
         return dict(archive)
 
 

@@ -160,12 +160,12 @@ FUSED = (12, 100)
 
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize("profile", PROFILE_SIDES)
-def test_pixels_are_those_of_the_published_arithmetic(profile: str, name: str) -> None:
+def test_pixels_are_those_of_the_published_arithmetic(profile: str, name: str, fewer: int) -> None:
     if name in OF_OPENCV and not any(map(cv2.checkHardwareSupport, FUSED)):
         pytest.skip("OpenCV rounds otherwise on this CPU")
     table, published = ARITHMETIC[name]
     for index, (kind, image) in enumerate(images(PROFILE_SIDES[profile]).items()):
-        for severity in SEVERITIES if profile != "inception" else (1, 5):
+        for severity in (1, 5) if profile == "inception" or fewer > 1 else SEVERITIES:
             seed = 100 * index + severity
             expected = published(image, astuple(table[profile][severity - 1]), RandomState(seed)).astype(np.uint8)
             found = corruptions.corrupt(image, name, severity, profile=profile, rng=RandomState(seed))

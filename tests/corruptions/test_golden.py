@@ -61,8 +61,8 @@ def test_corrupt_equals_the_published_image(
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_outputs_of_any_size_equal_those_of_imagecorruptions(golden_folder: Path, name: str) -> None:
-    with np.load(golden_folder / "native.npz") as archive:
+def test_outputs_of_any_size_equal_those_of_imagecorruptions(references: Path, name: str) -> None:
+    with np.load(references / "native.npz") as archive:
         outputs = list(fidelity.native_outputs(dict(archive), name=name))
     assert len(outputs) >= 25
     largest = [int(np.abs(output.found.astype(int) - output.expected).max()) for output in outputs]

@@ -21,8 +21,8 @@ PHOTOGRAPHS = (0, 92, 184, 276)
 
 
 @pytest.fixture(scope="module")
-def golden(golden_folder: Path) -> dict[str, np.ndarray]:
-    with np.load(golden_folder / "laion_c.npz") as archive:
+def golden(references: Path) -> dict[str, np.ndarray]:
+    with np.load(references / "laion_c.npz") as archive:
         return dict(archive)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ NOISY = ("iso_noise", "low_light")
 NAMES = (*NOISY, "color_quant")
 
 
-@cache
-def references(shared: Path) -> Mapping[str, np.ndarray]:
-    with np.load(shared / "golden" / "noise3d.npz") as archive:
+@pytest.fixture(scope="module")
+def golden(references: Path) -> Mapping[str, np.ndarray]:
+    with np.load(references / "noise3d.npz") as archive:
         return dict(archive)
 
 
@@ -31,15 +30,14 @@ def ramp(low: int = 0, high: int = 255) -> np.ndarray:
     return levels.reshape(40, 48, 3)
 
 
-def test_outputs_equal_the_references(shared: Path) -> None:
-    outputs = list(noise_outputs(references(shared)))
+def test_outputs_equal_the_references(golden: Mapping[str, np.ndarray]) -> None:
+    outputs = list(noise_outputs(golden))
     assert len(outputs) == 45
     assert [output.key for output in outputs if (output.found != output.expected).any()] == []
 
 
 @pytest.mark.parametrize("name", NOISY)
-def test_given_draws_of_the_authors_give_the_references(name: str, shared: Path) -> None:
-    golden = references(shared)
+def test_given_draws_of_the_authors_give_the_references(name: str, golden: Mapping[str, np.ndarray]) -> None:
     image, rng = golden["input/2"], np.random.RandomState(NOISE_SEED + 4)
     units = image / 255
     if name == "iso_noise":

@@ -37,10 +37,10 @@ def noise_image(height: int, width: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("name", corruptions.names("all"))
 @pytest.mark.parametrize("size", SIZES)
-def test_corrupt_accepts_any_size_in_every_profile(name: str, size: tuple[int, int]) -> None:
+def test_corrupt_accepts_any_size_in_every_profile(name: str, size: tuple[int, int], fewer: int) -> None:
     image = noise_image(*size)
     for profile in PROFILE_SIDES:
-        for severity in SEVERITIES:
+        for severity in (1, 5) if fewer > 1 else SEVERITIES:
             fast = corruptions.corrupt(image, name, severity, profile=profile, seed=severity)
             slow = corruptions.corrupt(image, name, severity, profile=profile, rng=np.random.RandomState(severity))
             assert fast.shape == slow.shape == image.shape

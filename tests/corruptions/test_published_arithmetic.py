@@ -38,8 +38,8 @@ def test_pixels_are_those_of_the_published_arithmetic(profile: str, name: str) -
 
 
 @pytest.mark.parametrize(("profile", "name"), CASES)
-def test_published_arithmetic_gives_the_reference_outputs(shared: Path, profile: str, name: str) -> None:
-    with np.load(shared / "golden" / "cbar.npz") as golden:
+def test_published_arithmetic_gives_the_reference_outputs(references: Path, profile: str, name: str) -> None:
+    with np.load(references / "cbar.npz") as golden:
         for severity in (1, 5):
             level = c_bar.CORRUPTIONS[name].parameters(profile, severity)
             image, expected = golden[f"{profile}/1/input"], golden[f"{profile}/1/{name}/{severity}"]

@@ -35,9 +35,9 @@ def lines(
     return [[name, severity, value, clean] for name in names for severity in range(1, 6)]
 
 
-def test_published_rows_follow_from_the_published_measures(golden_folder: Path, tmp_path: Path) -> None:
+def test_published_rows_follow_from_the_published_measures(shared: Path, tmp_path: Path) -> None:
     rows = []
-    with np.load(golden_folder / "native.npz") as archive:
+    with np.load(shared / "golden" / "native.npz") as archive:
         for key, *group in PRINTED:
             measures = archive[f"measures/{key}"]
             table = measures.mean(axis=-1) if measures.ndim == 3 else measures

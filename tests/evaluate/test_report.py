@@ -25,8 +25,9 @@ from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import Metric, Results
 from pipeline.evaluate.report.subject import Subject
 from pipeline.evaluate.report.write import latex_tables, page
+from pipeline.evaluate.results.folder import CHUNKS_FILE
 from tests.conftest import Run
-from tests.factories.evaluations import votes, write_evaluation
+from tests.factories.evaluations import PART, votes, write_evaluation
 from tests.factories.reports import cells, has, lines, measure, only, report_on, results_of, table, value, values
 
 ALEXNET = "AlexNet (published)"
@@ -189,7 +190,7 @@ def test_only_images_with_every_transform_are_used(tmp_path: Path) -> None:
 def test_an_unfinished_evaluation_is_refused(tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path / "r", {("fog", 1): predictions(2), ("snow", 1): predictions(4)}, LABELS)
     (tmp_path / "r" / "predictions.parquet").unlink()
-    (tmp_path / "r" / "parts" / "snow-1-000000.parquet").unlink()
+    (tmp_path / "r" / CHUNKS_FILE).write_text(f"{PART}\nsnow-1-000000\n")
     with pytest.raises(UnfinishedError, match="1 of 2 shards are missing: snow-1-000000"):
         report_on(folder)
 

@@ -41,8 +41,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def golden(golden_folder: Path) -> dict[str, np.ndarray]:
-    with np.load(golden_folder / "laion_c.npz") as archive:
+def golden(references: Path) -> dict[str, np.ndarray]:
+    with np.load(references / "laion_c.npz") as archive:
         return dict(archive)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,9 @@ WITHOUT_DRAWS = {"circular_motion_blur"}
 SIZES = ((16, 16), (17, 60), (61, 32), (100, 101))
 
 
-@cache
-def references(shared: Path) -> Mapping[str, np.ndarray]:
-    with np.load(shared / "golden" / "cbar.npz") as archive:
+@pytest.fixture(scope="module")
+def golden(references: Path) -> Mapping[str, np.ndarray]:
+    with np.load(references / "cbar.npz") as archive:
         return dict(archive)
 
 
@@ -79,8 +78,8 @@ def test_levels_are_the_published_ones(name: str, profile: str, levels: tuple[fl
 
 
 @pytest.mark.parametrize(("profile", "name"), CASES)
-def test_outputs_equal_the_references(profile: str, name: str, shared: Path) -> None:
-    found = list(fidelity.corruption_outputs(references(shared), f"{profile}/", name))
+def test_outputs_equal_the_references(profile: str, name: str, golden: Mapping[str, np.ndarray]) -> None:
+    found = list(fidelity.corruption_outputs(golden, f"{profile}/", name))
     assert len(found) >= 15
     for output in found:
         assert_within(name, output.found, output.expected, output.key)
@@ -100,10 +99,10 @@ DRAWN: Mapping[str, tuple[list[int], Callable[[Any], list[float]]]] = {
 
 @pytest.mark.parametrize("name", DRAWN)
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_draws_are_the_recorded_ones(name: str, severity: int, shared: Path) -> None:
+def test_draws_are_the_recorded_ones(name: str, severity: int, golden: Mapping[str, np.ndarray]) -> None:
     row, (places, numbers) = c_bar.CORRUPTIONS[name], DRAWN[name]
     for profile in row.levels:
-        recorded = references(shared)[f"params/{profile}/{name}/{severity}"][places]
+        recorded = golden[f"params/{profile}/{name}/{severity}"][places]
         source = PublishedDraws(np.random.RandomState(fidelity.CORRUPTION_SEED + severity))
         drawn = numbers(
             row.draw(source, np.zeros((*(PROFILE_SIDES[profile],) * 2, 3)), row.parameters(profile, severity))
@@ -111,8 +110,8 @@ def test_draws_are_the_recorded_ones(name: str, severity: int, shared: Path) -> 
         assert np.allclose(drawn, recorded, rtol=1e-12, atol=0)
 
 
-def test_gradients_come_from_the_recorded_seed(shared: Path) -> None:
-    seed = int(references(shared)["params/imagenet/perlin_noise/3"][5])
+def test_gradients_come_from_the_recorded_seed(golden: Mapping[str, np.ndarray]) -> None:
+    seed = int(golden["params/imagenet/perlin_noise/3"][5])
     row = c_bar.CORRUPTIONS["perlin_noise"]
     drawn = row.draw(PublishedDraws(np.random.RandomState(fidelity.CORRUPTION_SEED + 3)), np.zeros((224, 224, 3)), 5.8)
     assert np.array_equal(drawn, np.random.RandomState(seed).randint(0, 2**31, perlin.DRAWS))

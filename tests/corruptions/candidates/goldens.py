@@ -21,15 +21,20 @@ class Golden(NamedTuple):
 
 
 @cache
-def _arrays(shared: Path) -> Mapping[str, np.ndarray]:
-    with np.load(shared / "golden" / "syn2nat.npz") as archive:
+def _arrays(references: Path) -> Mapping[str, np.ndarray]:
+    with np.load(references / "syn2nat.npz") as archive:
         return dict(archive)
 
 
-def load(shared: Path, name: str) -> Iterator[Golden]:
+@cache
+def _draws(text: bytes) -> dict[str, dict[str, Any]]:
+    return json.loads(text)
+
+
+def load(references: Path, name: str) -> Iterator[Golden]:
     """Yield the references of one candidate."""
-    arrays = _arrays(shared)
-    for key in json.loads(arrays["draws"].tobytes()):
+    arrays = _arrays(references)
+    for key in _draws(arrays["draws"].tobytes()):
         if key.startswith(f"{name}/"):
             yield Golden(key, *arguments(arrays, key), arrays[key])
 
@@ -38,7 +43,7 @@ def arguments(arrays: Mapping[str, np.ndarray], key: str) -> tuple[np.ndarray, d
     """Return the input of a reference, and its draws as ``corruptions.apply`` takes them."""
     name, image, _ = key.split("/")
     source = arrays[f"input/{image}"]
-    recorded = json.loads(arrays["draws"].tobytes())[key]
+    recorded = _draws(arrays["draws"].tobytes())[key]
     return source, expanded(name, recorded, *source.shape[:2])
 
 

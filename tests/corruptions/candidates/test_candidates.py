@@ -47,8 +47,8 @@ def test_names_are_those_of_the_publication_in_order() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_outputs_equal_the_references(name: str, shared: Path) -> None:
-    found = list(goldens.load(shared, name))
+def test_outputs_equal_the_references(name: str, references: Path) -> None:
+    found = list(goldens.load(references, name))
     assert found
     for golden in found:
         result = corruptions.apply(golden.image, name, golden.draws)
