@@ -34,13 +34,17 @@ LARGE = frozenset({"browse", "clients"})
 """Fixtures whose tests are left to ``make test-all``, as are those with the mark ``large``."""
 
 
+SLOW = frozenset({"benchmarked", "ray_address", "references", "robustshards"})
+"""Fixtures whose tests are left to ``make test``: commands, complete benchmarks, and all published images."""
+
+
 RAY = pytest.param("ray", marks=pytest.mark.large)
 """The slow one of two engines that a test tries."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of ``make check``."""
-    parser.addoption("--quick", action="store_true", help="Skip each test when it runs a command or starts a process.")
+    parser.addoption("--quick", action="store_true", help="Leave out tests by SLOW, and when they start a process.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,11 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
         kernels.compile_kernels()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their fixtures, and start the longest first, so that no process works on them alone at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select tests by their fixtures. Start the longest first, so that no process works on them alone at the end."""
+    fixtures = {item: {*getattr(item, "fixturenames", ())} for item in items}
     for item in items:
-        if isinstance(item, pytest.Function) and LARGE & {*item.fixturenames}:
+        if LARGE & fixtures[item]:
             item.add_marker(pytest.mark.large)
+    if config.getoption("--quick"):
+        config.hook.pytest_deselected(items=[item for item in items if SLOW & fixtures[item]])
+        items[:] = [item for item in items if not SLOW & fixtures[item]]
     items.sort(key=lambda item: item.path.name != "test_examples.py")
 
 
@@ -89,17 +97,15 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def references(shared: Path, pytestconfig: pytest.Config) -> Path:
-    """Return the folder of published images. Tests that compare all of them are skipped with ``--quick``."""
-    if pytestconfig.getoption("--quick"):
-        pytest.skip("compares all published images")
+def references(shared: Path) -> Path:
+    """Return the folder of the reference files, for tests that compare all published images."""
     return shared / "golden"
 
 
 @pytest.fixture(scope="session")
 def golden_folder(pytestconfig: pytest.Config) -> Path:
     """Return the folder of the published outputs of which a part is in this repository: that part with ``--quick``."""
-    if SHARED_REQUIRED or ((SHARED / "golden").is_dir() and not pytestconfig.getoption("--quick")):
+    if (SHARED_REQUIRED or (SHARED / "golden").is_dir()) and not pytestconfig.getoption("--quick"):
         return SHARED / "golden"
     return published.FOLDER
 
@@ -172,7 +178,7 @@ def ray_address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def robustshards(pytestconfig: pytest.Config) -> Run:
+def robustshards() -> Run:
     """Return a function that runs the command: ``robustshards("build", "imagenet-c", ...)``.
 
     Builds use the local engine with one worker unless the arguments contain ``--executor``, ``--address`` or
@@ -180,8 +186,6 @@ def robustshards(pytestconfig: pytest.Config) -> Run:
     """
 
     def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
-        if pytestconfig.getoption("--quick"):
-            pytest.skip("runs a command")
         if arguments[0] == "build" and not {"--address", "--executor", "--help"} & set(arguments):
             arguments += ("--executor", "local", *(() if "--workers" in arguments else ("--workers", "1")))
         if not options.keys() <= {"cwd"}:
