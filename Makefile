@@ -91,17 +91,17 @@ site: setup
 	ln -s $(addprefix $(CURDIR)/,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE docs examples) build/pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist worksteal
+PYTEST := $(BIN)/pytest --dist worksteal --numprocesses
 
 check test test-all: export PYTHONDONTWRITEBYTECODE =# the tests start hundreds of processes: compile the sources only once
 check: lint
-	$(PYTEST) --quick -m "not large" -r fE
+	$(PYTEST) 2 --quick -m "not large" -r fE
 
 test: setup
-	$(PYTEST) -m "not large" --durations 25
+	$(PYTEST) 3 -m "not large" --durations 25
 
 test-all: test
-	$(PYTEST) -m large --durations 25
+	$(PYTEST) 3 -m large --durations 25
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -116,12 +117,31 @@ def fewer(pytestconfig: pytest.Config) -> int:
     return 8 if pytestconfig.getoption("--quick") else 1
 
 
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
 @pytest.fixture(scope="session")
-def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the photographs of scikit-image as an ImageFolder of five classes."""
-    folder = tmp_path_factory.mktemp("photographs")
-    write_photographs(folder)
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Return a function that returns a folder, which the first test process to need it fills: ``once(name, fill)``."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def folder(name: str, fill: Callable[[Path], object]) -> Path:
+        with open(shared / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (finished := shared / f"{name}.finished").exists():
+                (shared / name).mkdir()
+                fill(shared / name)
+                finished.touch()
+        return shared / name
+
     return folder
+
+
+@pytest.fixture(scope="session")
+def photographs(once: Once) -> Path:
+    """Return the photographs of scikit-image as an ImageFolder of five classes. Tests must not change it."""
+    return once("photographs", write_photographs)
 
 
 def write_small_source(folder: Path, images: int = 6, classes: int = 2) -> Path:
@@ -139,16 +159,19 @@ def write_small_source(folder: Path, images: int = 6, classes: int = 2) -> Path:
 
 
 @pytest.fixture(scope="session")
-def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_source(once: Once) -> Path:
     """Return an ImageFolder of six generated images in two of seven classes. Tests must not change it.
 
     The small models have seven outputs, and labels count empty class folders too.
     """
-    folder = write_small_source(tmp_path_factory.mktemp("small"))
-    for index in range(2, 7):
-        (folder / f"class{index}").mkdir()
-        (folder / f"class{index}" / ".keep").touch()  # object stores have no empty folders
-    return folder
+
+    def fill(folder: Path) -> None:
+        write_small_source(folder)
+        for index in range(2, 7):
+            (folder / f"class{index}").mkdir()
+            (folder / f"class{index}" / ".keep").touch()  # object stores have no empty folders
+
+    return once("small", fill)
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -197,13 +220,24 @@ def robustshards() -> Run:
 
 
 @pytest.fixture(scope="session")
-def built_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, robustshards: Run) -> Path:
+def build_once(once: Once, robustshards: Run) -> Callable[..., Path]:
+    """Return a function that returns a data set, which one test process builds: ``build_once(name, recipe, ...)``."""
+
+    def build(name: str, *arguments: object) -> Path:
+        def fill(folder: Path) -> None:
+            done = robustshards("build", *arguments, "--out", folder / "data")
+            assert done.returncode == 0, done.stderr
+
+        return once(name, fill) / "data"
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def built_once(small_source: Path, build_once: Callable[..., Path]) -> Path:
     """Build 6 images x 2 corruptions x 2 severities in shards of 4. Tests must not change the data set."""
-    folder = tmp_path_factory.mktemp("built") / "data"
-    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
-    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", folder, *selection, "--workers", 2)
-    assert done.returncode == 0, done.stderr
-    return folder
+    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4, "--workers", 2)
+    return build_once("built", "imagenet-c", "--source", small_source, *selection)
 
 
 @pytest.fixture(scope="session")
@@ -236,20 +270,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def cifar_c(tmp_path_factory: pytest.TempPathFactory, robustshards: Run) -> Path:
+def cifar_c(once: Once, build_once: Callable[..., Path]) -> Path:
     """Build two corruptions x five severities of five generated CIFAR images. Tests must not change the data set."""
-    folder = tmp_path_factory.mktemp("cifar-c")
-    command = ("build", "cifar-10-c", "--source", cifar_10(folder), "--out", folder / "data", "--only", "contrast,fog")
-    done = robustshards(*command, "--shard-size", 3, "--workers", 2)
-    assert done.returncode == 0, done.stderr
-    return folder / "data"
+    selection = ("--only", "contrast,fog", "--shard-size", 3, "--workers", 2)
+    source = once("cifar", cifar_10) / "cifar-10-batches-py"
+    return build_once("cifar-c", "cifar-10-c", "--source", source, *selection)
 
 
 @pytest.fixture(scope="session")
-def sequences(tmp_path_factory: pytest.TempPathFactory, small_source: Path, robustshards: Run) -> Path:
+def sequences(small_source: Path, build_once: Callable[..., Path]) -> Path:
     """Build noise at two difficulties and rotation of two images as JPEG frames. Tests must not change them."""
-    folder = tmp_path_factory.mktemp("sequences") / "data"
-    command = ("build", "tiny-imagenet-p", "--source", small_source, "--out", folder, "--limit", 2)
-    done = robustshards(*command, "--only", "gaussian_noise,rotate", "--difficulty", "1,2")
-    assert done.returncode == 0, done.stderr
-    return folder
+    selection = ("--limit", 2, "--only", "gaussian_noise,rotate", "--difficulty", "1,2")
+    return build_once("sequences", "tiny-imagenet-p", "--source", small_source, *selection)

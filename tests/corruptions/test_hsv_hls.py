@@ -14,44 +14,20 @@ COLOURS = np.stack(np.meshgrid(GRID, GRID, GRID), axis=-1).reshape(-1, 64, 3)
 """Colours on a grid, in rows that OpenCV converts by vectors alone."""
 
 
-@numba.njit
-def to_hsv(pixels):
-    out = np.empty_like(pixels)
-    for i in range(len(pixels)):
-        out[i, 0], out[i, 1], out[i, 2] = hsv_hls.to_hsv(pixels[i, 0], pixels[i, 1], pixels[i, 2])
-    return out
+def over_pixels(convert, kind=np.uint8):
+    """Return a function that converts pixels (N, 3) to an array of a kind."""
+
+    @numba.njit
+    def converted(pixels):
+        out = np.empty(pixels.shape, kind)
+        for i in range(len(pixels)):
+            out[i, 0], out[i, 1], out[i, 2] = convert(pixels[i, 0], pixels[i, 1], pixels[i, 2])
+        return out
+
+    return converted
 
 
-@numba.njit
-def from_hsv(pixels):
-    out = np.empty_like(pixels)
-    for i in range(len(pixels)):
-        out[i, 0], out[i, 1], out[i, 2] = hsv_hls.from_hsv(pixels[i, 0], pixels[i, 1], pixels[i, 2])
-    return out
-
-
-@numba.njit
-def to_hls(pixels):
-    out = np.empty(pixels.shape, np.float32)
-    for i in range(len(pixels)):
-        out[i, 0], out[i, 1], out[i, 2] = hsv_hls.to_hls(pixels[i, 0], pixels[i, 1], pixels[i, 2])
-    return out
-
-
-@numba.njit
-def to_hls_levels(pixels):
-    out = np.empty_like(pixels)
-    for i in range(len(pixels)):
-        out[i, 0], out[i, 1], out[i, 2] = hsv_hls.to_hls_levels(pixels[i, 0], pixels[i, 1], pixels[i, 2])
-    return out
-
-
-@numba.njit
-def from_hls_levels(pixels):
-    out = np.empty_like(pixels)
-    for i in range(len(pixels)):
-        out[i, 0], out[i, 1], out[i, 2] = hsv_hls.from_hls_levels(pixels[i, 0], pixels[i, 1], pixels[i, 2])
-    return out
+to_hls = over_pixels(hsv_hls.to_hls, np.float32)
 
 
 @numba.njit
@@ -65,15 +41,17 @@ COMPONENTS = cv2.cvtColor(COLOURS, cv2.COLOR_RGB2HLS), cv2.cvtColor(COLOURS, cv2
 @pytest.mark.parametrize(
     ("convert", "pixels", "code"),
     [
-        (to_hls_levels, COLOURS, cv2.COLOR_RGB2HLS),
-        (from_hls_levels, COMPONENTS[0], cv2.COLOR_HLS2RGB),
-        (to_hsv, COLOURS, cv2.COLOR_RGB2HSV),
-        (from_hsv, COMPONENTS[1], cv2.COLOR_HSV2RGB),
+        (hsv_hls.to_hls_levels, COLOURS, cv2.COLOR_RGB2HLS),
+        (hsv_hls.from_hls_levels, COMPONENTS[0], cv2.COLOR_HLS2RGB),
+        (hsv_hls.to_hsv, COLOURS, cv2.COLOR_RGB2HSV),
+        (hsv_hls.from_hsv, COMPONENTS[1], cv2.COLOR_HSV2RGB),
     ],
     ids=["to HLS", "from HLS", "to HSV", "from HSV"],
 )
 def test_8_bits_equal_opencv(convert, pixels, code):
-    differing = (convert(pixels.reshape(-1, 3)).reshape(pixels.shape) != cv2.cvtColor(pixels, code)).any(axis=2)
+    differing = (over_pixels(convert)(pixels.reshape(-1, 3)).reshape(pixels.shape) != cv2.cvtColor(pixels, code)).any(
+        axis=2
+    )
     assert np.count_nonzero(differing) <= 1  # OpenCV itself differs between its code for vectors and for single pixels
 
 

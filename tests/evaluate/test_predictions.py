@@ -187,15 +187,16 @@ def test_conditions_above_the_memory_limits_are_rejected(path: Path, monkeypatch
         list(read_predictions(path))
 
 
-def test_a_small_file_with_too_many_rows_is_rejected(path: Path) -> None:
+def test_a_small_file_with_too_many_rows_is_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_CONDITION_ROWS", 2**17)
     columns: Columns = pq.read_table(path).to_pydict()
     some = pa.table({name: values[:1] for name, values in columns.items()}, schema=SCHEMA)
-    many = some.take(pa.array(np.zeros(2**19, np.int64)))
+    many = some.take(pa.array(np.zeros(2**13, np.int64)))
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for _ in range(17):
-            writer.write_table(many, row_group_size=2**19)
+            writer.write_table(many, row_group_size=2**13)
         writer.add_key_value_metadata(manifests.with_blank_seal({}))
     manifests.seal_file(path)
     assert path.stat().st_size < 2**20
-    with pytest.raises(UserError, match="contain more than 8388608 frames"):
+    with pytest.raises(UserError, match="contain more than 131072 frames"):
         list(read_predictions(path))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -21,7 +17,6 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import DataLoader, default_collate
 
 import robustshards as rs
-from pipeline.storage import LocalStore
 from robustshards.torch import Images
 from tests.factories.damage import SHARD, change_row
 from tests.factories.indexed_sets import change_rows, index_of, write_folders, write_image
@@ -160,28 +155,6 @@ def test_batches_are_decoded_into_one_tensor_unless_items_are_mixed(built_once: 
     assert torch.equal(floats, torch.stack([Images(built_once, as_="float")[index][0] for index in range(2)]))
     arrays = next(iter(DataLoader(Images(built_once, as_="array"), batch_size=2)))[0]
     assert arrays.shape == (2, 224, 224, 3)
-
-
-def test_a_folder_is_resolved_once(built_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored, indexed = Images(built_once), Images(index_of(write_folders(tmp_path / "data", ["a", "b"])))
-    calls = Counter[str]()
-
-    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*arguments: Any, **options: Any) -> Any:
-            calls[function.__name__] += 1
-            return function(*arguments, **options)
-
-        return called
-
-    for module, name in ((LocalStore, "path"), (os, "open"), (os, "pread")):
-        monkeypatch.setattr(module, name, counted(getattr(module, name)))
-    for images in (stored, indexed):
-        files = {images.row(index).shard for index in range(len(images))}
-        calls.clear()
-        for index in 2 * [*range(len(images))]:
-            images[index]
-        folders = {file.rpartition("/")[0] for file in files}
-        assert calls == {"path": len(folders), "open": len(files), "pread": 2 * len(images)}
 
 
 def test_spawned_processes_read_a_pickled_data_set(built_once: Path) -> None:

@@ -127,12 +127,6 @@ def test_samples_are_jpegs_that_verify_rebuilds(large: Path, photographs: Path, 
     assert (facts["samples"], facts["faults"], facts["regenerated"], facts["deep_faults"]) == (50, [], 50, [])
 
 
-def test_the_card_cites_the_paper(small: Path) -> None:
-    card = (small / "README.md").read_text()
-    assert "@inproceedings{mintun2021interaction," in card
-    assert "config_name: transverse_chromatic_abberation" in card
-
-
 # Exports and indexes
 
 

