@@ -15,7 +15,7 @@ import corruptions
 import robustshards as rs
 from pipeline.errors import UserError
 from pipeline.evaluate.report import real_labels
-from pipeline.evaluate.report.real_labels import MAX_LABELS, PACKAGE_FILE, read_real_labels, validation_row
+from pipeline.evaluate.report.real_labels import MAX_LABELS, PACKAGE_FILE, read_real_labels, validation_rows
 from pipeline.storage import SMALL_FILE
 from pipeline.tasks.library import load
 from tests.conftest import Run
@@ -163,8 +163,8 @@ def test_the_number_of_validation_images_is_stated(tmp_path: Path, file: Path) -
      "ILSVRC2012_val_" + "\u0660" * 8],
 )  # fmt: skip
 def test_other_names_than_of_validation_images_have_no_entry(name: str) -> None:
-    assert validation_row(name) is None
-    assert validation_row("n00000000/ILSVRC2012_val_00001000") == 999
+    assert validation_rows((name,)).tolist() == [-1]
+    assert validation_rows(("n00000000/ILSVRC2012_val_00001000",)).tolist() == [999]
 
 
 @pytest.mark.parametrize("name", ["n00000000/ILSVRC2012_val_x", "ILSVRC2012_val_" + "\u0660" * 8])
