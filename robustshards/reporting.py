@@ -130,8 +130,6 @@ class Evaluation:
 
         docs/evaluation.md describes the columns. Raises UnfinishedError if predictions are missing.
         """
-        import pyarrow.parquet as pq
-
         with public_call():
             store = open_store(self.output)
             require_finished(store)

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, Protocol
 
-from pipeline.builder.committed import Committed, find_committed
-from pipeline.builder.compatibility import DATA_SET, check_claim
-from pipeline.builder.content import checked_blocks
+from pipeline.builder.committed import Committed
+from pipeline.builder.compatibility import DATA_SET
+from pipeline.builder.content import find_missing
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.estimate import measured_sizes, shard_sizes, with_size_warning
 from pipeline.builder.merge import copy_failed, merge_parts
@@ -22,7 +22,6 @@ from pipeline.builder.plan import (
     Missing,
     Plan,
     WorkItem,
-    count_missing,
     make_blocks,
     missing_blocks,
     pieces_per_block,
@@ -129,10 +128,8 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
 
     def claim(self) -> None:
         """Check that the output is empty or contains this data set or a part of it, and write the recipe."""
-        check_claim(self.store, self.plan.recipe)
-        self._committed = find_committed(self.store, self.plan, self._request.retry_failed)
-        blocks = checked_blocks(make_blocks(self.plan, self._source), self._committed, self.store, self._source)
-        self._missing = count_missing(missing_blocks(blocks, self._committed.done))
+        found = find_missing(self.store, self.plan, self._source, self._request.retry_failed)
+        self._committed, self._missing = found
         self.store.publish_bytes(self.plan.recipe.to_toml().encode(), RECIPE_FILE)
         publish_bank(self.store, self.plan.recipe)
         remember(self._request.output, "source", self._request.source)

@@ -7,8 +7,9 @@ from itertools import zip_longest
 
 import manifests
 from manifests import Row
-from pipeline.builder.committed import COMPARED_IMAGES, Committed, RecordedBlock, evenly_spaced
-from pipeline.builder.plan import WorkItem
+from pipeline.builder.committed import COMPARED_IMAGES, Committed, RecordedBlock, evenly_spaced, find_committed
+from pipeline.builder.compatibility import check_claim
+from pipeline.builder.plan import Missing, Plan, WorkItem, count_missing, make_blocks, missing_blocks
 from pipeline.errors import UserError
 from pipeline.render.renderer import source_digest
 from pipeline.sources.base import Source
@@ -18,22 +19,19 @@ _SHOWN_DIGITS = 12
 """Number of digits of a digest in a message."""
 
 
-def checked_blocks(
-    blocks: Iterable[WorkItem], committed: Committed, store: Store, source: Source
-) -> Iterator[WorkItem]:
+def find_missing(store: Store, plan: Plan, source: Source, retry_failed: bool) -> tuple[Committed, Missing]:
+    """Return the finished shards of an output, and what is missing. Raise UserError if it holds another data set."""
+    check_claim(store, plan.recipe)
+    committed = find_committed(store, plan, retry_failed)
+    blocks = _checked(make_blocks(plan, source), committed, store, source)
+    return committed, count_missing(missing_blocks(blocks, committed.done))
+
+
+def _checked(blocks: Iterable[WorkItem], committed: Committed, store: Store, source: Source) -> Iterator[WorkItem]:
     """Check blocks against the finished shards, and yield them unchanged.
 
     A few images are read again, because their content can differ even if names and sizes are the same, as in CIFAR
     arrays.
-
-    Args:
-        blocks: The blocks of the plan.
-        committed: The finished shards of the output.
-        store: The output.
-        source: The source of the images.
-
-    Yields:
-        The blocks.
 
     Raises:
         UserError: A block does not start with the images that were built, or the content or label of an image has

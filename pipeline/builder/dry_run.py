@@ -8,11 +8,9 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.builder.committed import find_committed
-from pipeline.builder.compatibility import check_claim
-from pipeline.builder.content import checked_blocks
+from pipeline.builder.content import find_missing
 from pipeline.builder.estimate import measured_sizes, shard_sizes, with_size_warning
-from pipeline.builder.plan import Missing, Plan, count_missing, make_blocks, missing_blocks
+from pipeline.builder.plan import Missing, Plan
 from pipeline.builder.preflight import BuildRequest, prepare
 from pipeline.builder.quota import estimated_bytes
 from pipeline.execution.pools import parse_executor
@@ -98,11 +96,7 @@ def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
     plan = with_size_warning(plan, source, request.frost_folder)
     store = open_store(request.output)
     store.check_exclusive()
-    check_claim(store, plan.recipe)
-    committed = find_committed(store, plan, request.retry_failed)
-    missing = count_missing(
-        missing_blocks(checked_blocks(make_blocks(plan, source), committed, store, source), committed.done)
-    )
+    _, missing = find_missing(store, plan, source, request.retry_failed)
     known = shard_sizes(plan, store)
     samples = {str(condition): count for condition, count in missing.samples.items()}
     measured = measured_sizes(plan, source, samples, known, request.frost_folder)

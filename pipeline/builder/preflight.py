@@ -20,8 +20,8 @@ from pipeline.storage import open_store
 
 
 @dataclass(frozen=True)
-class DataSetRequest:
-    """What decides the content of a data set, and its output.
+class BuildRequest:
+    """The settings of a build, or of a data set that is rendered. Those from ``workers`` on do not change any byte.
 
     Attributes:
         recipe: What to make.
@@ -29,21 +29,6 @@ class DataSetRequest:
         output: Folder or URL of the data set.
         frost_folder: Folder of the frost textures; None for the installed ones.
         ids: File that selects images by their ids, or None for all images.
-    """
-
-    recipe: Recipe
-    source: str
-    output: str
-    _: KW_ONLY
-    frost_folder: str | None = None
-    ids: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildRequest(DataSetRequest):
-    """The settings of a build. Those added here do not change the bytes of the data set.
-
-    Attributes:
         workers: Number of workers; None for one per CPU.
         address: Address of a Ray cluster to join, or None.
         executor: auto, ray or local.
@@ -52,6 +37,12 @@ class BuildRequest(DataSetRequest):
         copy_failed: Whether a mirror gets copies of the source images that failed.
     """
 
+    recipe: Recipe
+    source: str
+    output: str
+    _: KW_ONLY
+    frost_folder: str | None = None
+    ids: str | None = None
     workers: int | None = None
     address: str | None = None
     executor: str = Executor.AUTO
@@ -60,7 +51,7 @@ class BuildRequest(DataSetRequest):
     copy_failed: bool = False
 
 
-def prepare(request: DataSetRequest, watcher: Preparing) -> tuple[Plan, Source]:
+def prepare(request: BuildRequest, watcher: Preparing) -> tuple[Plan, Source]:
     """Check the request and return the plan and the source. The output is not read yet.
 
     Args:

@@ -14,7 +14,7 @@ from manifests import ListedImage
 from pipeline.builder.compatibility import conflicts_of, content_of, holds_any
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import Plan
-from pipeline.builder.preflight import DataSetRequest, prepare
+from pipeline.builder.preflight import BuildRequest, prepare
 from pipeline.builder.records import Failure, PreparedImage
 from pipeline.builder.sample_maker import SampleMaker
 from pipeline.builder.settings import RenderSettings
@@ -120,7 +120,7 @@ def run_render(request: RenderSettings, watcher: Preparing) -> RenderResult:
         UnfinishedError: The source changed meanwhile.
         UnreachableError: The source or the output does not respond.
     """
-    asked = DataSetRequest(
+    asked = BuildRequest(
         request.changed_recipe(), request.source, request.out, frost_folder=request.frost_folder, ids=request.ids
     )
     plan, source = prepare(asked, watcher)
