@@ -38,6 +38,9 @@ from pipeline.sources.threads import read_in_threads
 from pipeline.storage.trusted_locations import absolute
 from pipeline.transforms.family import Condition, Draws
 
+LISTED = frozenset({"source_id", "source_sha256", "origin", "label", "class_name", "status", "error"})
+"""Columns that rows have from the listing."""
+
 IMAGES_TOGETHER = 1000
 """Number of rows of the listing in memory at a time."""
 
@@ -123,11 +126,11 @@ class Rendered(DataSet):
 
     def tables(self, columns: Sequence[str], where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[pa.Table]:
         """Yield columns of the rows of its samples, one table for each condition and row group of the listing."""
-        listed_columns = ("source_id", "source_sha256", "origin", "label", "class_name", "status", "error")
         needed = list(dict.fromkeys((*columns, *where)))
+        of_listing = {"status", *({"source_id"} if "key" in needed else ()), *LISTED.intersection(needed)}
         for output in self._outputs_of(where):
             start = 0
-            for listed in self._listing(listed_columns):
+            for listed in self._listing(sorted(of_listing)):
                 table = manifests.matching_rows(self._columns(output, listed, start, needed), where)
                 if table.num_rows:
                     yield table.select(list(columns))
@@ -285,26 +288,25 @@ class Rendered(DataSet):
         count, condition = listed.num_rows, output.condition
         indices = np.arange(start, start + count)
         sound = pc.equal(listed["status"].cast(pa.string()), manifests.OK).combine_chunks()
-        ids = listed["source_id"].cast(pa.string()).combine_chunks()
-        made: dict[str, Any] = {
-            "key": pc.binary_join_element_wise(escaped_ids(ids), str(condition), "-"),
-            "shard": pa.array([shard_file(condition, block) for block in indices // self.recipe.shards.size]),
-            "offset": pc.if_else(sound, pa.array(indices), None),
-            **{
-                name: pc.if_else(sound, pa.scalar(getattr(output, name), pa.int64()), None)
-                for name in ("frames", "height", "width")
-            },
-        }
         template = template_row(self.recipe, condition, "")._asdict()
-        columns = {
-            name: made[name]
-            if name in made
-            else listed[name].cast(manifests.SCHEMA.field(name).type).combine_chunks()
-            if name in listed.column_names
-            else pa.repeat(pa.scalar(template[name], manifests.SCHEMA.field(name).type), count)
-            for name in names
-        }
-        return pa.table(columns)
+
+        def column(name: str) -> Any:
+            kind = manifests.SCHEMA.field(name).type
+            if name == "key":
+                ids = listed["source_id"].cast(pa.string()).combine_chunks()
+                return pc.binary_join_element_wise(escaped_ids(ids), str(condition), "-")
+            if name == "shard":
+                blocks, which = np.unique(indices // self.recipe.shards.size, return_inverse=True)
+                return pa.array([shard_file(condition, block) for block in blocks]).take(pa.array(which))
+            if name == "offset":
+                return pc.if_else(sound, pa.array(indices), None)
+            if name in ("frames", "height", "width"):
+                return pc.if_else(sound, pa.scalar(getattr(output, name), kind), None)
+            if name in LISTED:
+                return listed[name].cast(kind).combine_chunks()
+            return pa.repeat(pa.scalar(template[name], kind), count)
+
+        return pa.table({name: column(name) for name in names})
 
 
 def _check_listed(image: ListedImage, current: SourceImage | None, found: Findings) -> None:

@@ -146,9 +146,11 @@ class RenderedSample(Sample):
 
     def frames_into(self) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
         """Yield a function per frame that writes its pixels into an array (H, W, 3)."""
-        pixels = self.pixels()
-        for frame in pixels if pixels.ndim == 4 else pixels[None]:
-            yield partial(_copy, frame)
+        if self.encoder.whole_sequence and self.output.ndim == 4:
+            yield from (partial(_copy, frame) for frame in self.pixels())
+            return
+        for frame in self.output if self.output.ndim == 4 else self.output[None]:
+            yield partial(self.encoder.stored_into, frame, self.grain)
 
     def with_digests(self) -> RenderedSample:
         """Return the sample with the columns of its row that only stored samples have: size and digests."""

@@ -61,6 +61,12 @@ class Encoder(BaseModel):
         """Return the pixels that readers get of an image or sequence once it is stored."""
         return image if self.lossless else self.decode(self.encode(image, grain))
 
+    def stored_into(self, image: Image, grain: bool, target: Image) -> None:
+        """Write the pixels that readers get into an existing array. Raises ValueError for one of another shape."""
+        pixels = self.stored(image, grain)
+        require_shape(pixels.shape, target)
+        target[...] = pixels
+
     def of(self, origin: str, data: object = None) -> Encoder:
         """Return the encoder of the samples of one source image: this one, unless the file decides the format.
 

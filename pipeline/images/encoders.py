@@ -61,14 +61,22 @@ class Jpeg(Encoder):
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a JPEG file."""
-        settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(self.optimize)]
+        return self._encoded(image, self.optimize)
+
+    def _encoded(self, image: Image, optimize: bool) -> bytes:
+        settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(optimize)]
         if self.chroma == "4:4:4":
             settings += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
         return _imencode(self.suffix, image, settings)
 
     def stored(self, image: Image, grain: bool = False) -> Image:
         """Return the pixels that readers get. Huffman tables do not change them, so none are computed."""
-        return jpeg.decode(self.model_copy(update={"optimize": False}).encode(image), *image.shape[:2])
+        return jpeg.decode(self._encoded(image, optimize=False), *image.shape[:2])
+
+    def stored_into(self, image: Image, grain: bool, target: Image) -> None:
+        """Write the pixels that readers get into an existing array without an intermediate one."""
+        require_shape(image.shape, target)
+        simplejpeg.decode_jpeg(self._encoded(image, optimize=False), colorspace="RGB", buffer=target)
 
     def decode(self, data: bytes) -> Image:
         """Return the same pixels as Pillow."""

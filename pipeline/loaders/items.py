@@ -250,18 +250,20 @@ class Items:
 
     def _pixels(self, rows: Sequence[Row]) -> torch.Tensor:
         """Return decoded images (N, H, W, 3), or frames of sequences (N, T, H, W, 3)."""
-        sequences, first, batch = self.data_set.family.sequences, None, torch.empty(0)
+        data_set, first, batch = self.data_set, None, torch.empty(0)
+        sequences, targets = data_set.family.sequences, np.empty(0, np.uint8)
         for number, row in enumerate(rows):
-            sample = self.data_set.pick(row)
+            sample = data_set.pick(row)
             frames, height, width = row.frames or 1, row.height or 0, row.width or 0
             shape = (*([frames] if sequences else []), 3, height, width)
             if first is None:
                 first, batch = shape, empty((len(rows), frames, height, width, 3), sample.encoder.dtype)
+                targets = batch.numpy()
             elif shape != first:
                 raise _different_shapes([first, shape])
             with _decoding(row):
-                for target, decode_into in zip(batch[number], sample.frames_into(), strict=True):
-                    decode_into(target.numpy())
+                for target, decode_into in zip(targets[number], sample.frames_into(), strict=True):
+                    decode_into(target)
         return batch if sequences else batch[:, 0]
 
     def _facts(self, row: Row) -> tuple[Any, ...]:

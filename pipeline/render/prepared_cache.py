@@ -34,6 +34,9 @@ PIXELS_FILE, DIGESTS_FILE = "photographs.u8", "sha256.u8"
 _PAGE = 4096
 """Entries start at multiples of this number of bytes, so that each has memory pages of its own."""
 
+_MAPPED = 256
+"""Number of photographs after which the memory of those that were used is handed back; the system still caches them."""
+
 _DIGEST = 32
 """Length of a SHA-256 in bytes."""
 
@@ -88,6 +91,7 @@ class PreparedCache:
     def __init__(self, plan: CachePlan) -> None:
         self._plan = plan
         self._checked = np.zeros(plan.images, bool)
+        self._used = 0
 
     def get(self, index: int, sha256: str) -> NDArray[np.uint8] | None:
         """Return a photograph, which must not be modified; None if it is not in the cache.
@@ -104,6 +108,9 @@ class PreparedCache:
             if not any(digest) or self._digest(pixels.data, sha256) != digest:
                 return None
             self._checked[index] = True
+        self._used += 1
+        if self._used % _MAPPED == 0:
+            self._mapping.madvise(mmap.MADV_DONTNEED)
         return pixels
 
     def store(self, index: int, sha256: str, pixels: NDArray[np.uint8]) -> None:
@@ -149,17 +156,18 @@ class PreparedCache:
         return descriptor
 
     @cached_property
+    def _mapping(self) -> mmap.mmap:
+        """The file with the pixels. It counts as writable, for which the kernels are compiled."""
+        return mmap.mmap(self._files[0], self._plan.bytes, access=mmap.ACCESS_COPY)
+
+    @cached_property
     def _pixels(self) -> NDArray[np.uint8]:
-        return self._mapped(self._files[0], self._plan.entry_bytes)
+        return np.frombuffer(self._mapping, np.uint8).reshape(self._plan.images, self._plan.entry_bytes)
 
     @cached_property
     def _digests(self) -> NDArray[np.uint8]:
-        return self._mapped(self._files[1], _DIGEST)
-
-    def _mapped(self, descriptor: int, stride: int) -> NDArray[np.uint8]:
-        """Return a file as an array (images, stride). It counts as writable, for which the kernels are compiled."""
-        mapped = mmap.mmap(descriptor, self._plan.images * stride, access=mmap.ACCESS_COPY)
-        return np.frombuffer(mapped, np.uint8).reshape(self._plan.images, stride)
+        mapped = mmap.mmap(self._files[1], self._plan.images * _DIGEST, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, np.uint8).reshape(self._plan.images, _DIGEST)
 
 
 def plan_cache(

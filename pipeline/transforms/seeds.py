@@ -16,9 +16,7 @@ def sample_seed(seed: int, source_id: str, transform: str, level: int) -> int:
     A hash makes seeds of neighbouring ids and levels independent, which a sum would not. The length of each field
     precedes it, so that different tuples never give the same bytes.
     """
-    state = hashlib.blake2b(digest_size=16, key=seed.to_bytes(8, "little"), person=_PURPOSE)
-    for field in (source_id, transform, str(level)):
-        data = field.encode()
-        state.update(len(data).to_bytes(4, "little"))
-        state.update(data)
-    return int.from_bytes(state.digest(), "little")
+    fields = (source_id.encode(), transform.encode(), str(level).encode())
+    data = b"".join([part for field in fields for part in (len(field).to_bytes(4, "little"), field)])
+    digest = hashlib.blake2b(data, digest_size=16, key=seed.to_bytes(8, "little"), person=_PURPOSE).digest()
+    return int.from_bytes(digest, "little")

@@ -102,6 +102,7 @@ class _PartialBatch:
     """A batch that is not full yet."""
 
     images: torch.Tensor
+    targets: np.ndarray  # the same memory
     rows: list[Row] = field(default_factory=list)
     frames: list[int] = field(default_factory=list)
 
@@ -335,11 +336,12 @@ def _batches(
             changed += row.pixel_sha256 is not None and pixel_digest(sample.pixels()) != row.pixel_sha256
         for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else sample.frames_into()):
             if partial_batch is None:
-                partial_batch = _PartialBatch(empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
-            decode_into(partial_batch.images[len(partial_batch.rows)].numpy())
+                images = empty((min(batch, remaining), *size, 3), sample.encoder.dtype)
+                partial_batch = _PartialBatch(images, images.numpy())
+            decode_into(partial_batch.targets[len(partial_batch.rows)])
             partial_batch.rows.append(row)
             partial_batch.frames.append(frame)
-            if len(partial_batch.rows) == len(partial_batch.images):
+            if len(partial_batch.rows) == len(partial_batch.targets):
                 remaining -= len(partial_batch.rows)
                 yield _batch(index, partial_batch, ends and remaining == 0, compared, changed)
                 partial_batch, compared, changed = None, 0, 0
