@@ -180,9 +180,9 @@ class Pivot:
         note: Explanation below the title.
         rows: What a row is: a transform, a level, a transform at a level, for all models or for one.
         columns: What a column is.
-        head: Titles of the columns before the numbers, without that of models.
+        head: Titles of the columns before the numbers, without that of models. Default: the noun of the report.
         plot: Kind of plot, or a function that draws it; empty for none. ``small lines``: one panel per transform.
-        axis: Noun for levels, such as "severity".
+        axis: Name of the axis of levels. Default: the noun for them.
         level: Text before levels in titles of columns.
         ticks: Levels that are on the axis of a plot even if nothing is known there.
         unless: Name of a metric: the table is left out if every model has it.
@@ -193,9 +193,9 @@ class Pivot:
     note: str
     rows: Literal["transform", "transform, model", "level", "condition, model"] = "transform"
     columns: Literal["model", "level", "metric"] = "model"
-    head: Sequence[str] = ("transform",)
+    head: Sequence[str] = ()
     plot: str | Callable[[Section], Plot | None] = ""
-    axis: str = "level"
+    axis: str = ""
     level: str = ""
     ticks: Sequence[int] = ()
     unless: str = ""
@@ -216,7 +216,9 @@ class FamilyReport:
         tables: Tables of measures.
         more: Returns further tables.
         joint: Returns tables that compare all results of the family, in sections of their own.
-        calibrated: What a row of the calibration table is, and the noun for levels; None for no calibration.
+        transform: Noun for transforms in tables, such as "corruption".
+        level: Noun for levels, such as "severity".
+        calibrated: Whether there is a calibration table.
         glossary: Terms and their definitions.
         sources: Papers that define the metrics.
         needs_labels: Whether there are no figures of unlabelled images, which ``evaluate`` then refuses.
@@ -234,7 +236,9 @@ class FamilyReport:
     tables: Sequence[Pivot] = ()
     more: Callable[[Section], Iterable[Table]] = lambda section: ()
     joint: Callable[[Sequence[Results]], Iterable[Table]] = lambda found: ()
-    calibrated: tuple[str, str] | None = None
+    transform: str = "transform"
+    level: str = "level"
+    calibrated: bool = False
     glossary: Sequence[tuple[str, str]] = ()
     sources: Sequence[str] = ()
     needs_labels: bool = True

@@ -99,6 +99,9 @@ def pivot_tables(section: Section, pivot: Pivot) -> Iterator[Table]:
     """Yield the tables of a pivot: one, or one for each group of transforms."""
     if pivot.unless and all(any(m.metric == pivot.unless for m in each.measures) for each in section.models.values()):
         return
+    of_levels, report = pivot.rows == "level", section.report
+    head = pivot.head or ((report.level,) if of_levels else (report.transform,))
+    pivot = replace(pivot, head=head, axis=pivot.axis or (head[0] if of_levels else report.level))
     names = transforms_of(section)
     if "{group}" not in pivot.title:
         yield _pivot_table(section, pivot, names)

@@ -134,9 +134,8 @@ CALIBRATION_NOTE = (
 
 def _calibration_table(section: Section) -> Iterator[Table]:
     """Yield the calibration table of a data set with reliability diagrams; nothing if no model has a calibration."""
-    if section.report.calibrated is None or not section.has(ECE.name):
+    if not section.report.calibrated or not section.has(ECE.name):
         return
-    what, axis = section.report.calibrated
     found = {
         (model, each.transform, each.level, each.metric): each
         for model, results in section.models.items()
@@ -160,7 +159,7 @@ def _calibration_table(section: Section) -> Iterator[Table]:
                 label = [" ".join(marked(transform, names)) if transform else "mean"] if names else []
                 cells = (cell(section.models[model], metric, each, short=True) for metric, each in measures)
                 rows.append([*label, model, *cells])
-    columns = [Column(what, number=False)] * bool(names) + [Column("model", number=False)]
+    columns = [Column(section.report.transform, number=False)] * bool(names) + [Column("model", number=False)]
     columns += [Column(title, "ECE") for title in (*map(str, shown), "mean", "adaptive")] if shown else []
     columns += [Column(each.name) for each in ((NLL, BRIER) if shown else (ECE, ADAPTIVE_ECE, NLL, BRIER))]
     note = notes(section, CALIBRATION_NOTE, [section.report.metric(ECE.name)], rows)
@@ -168,7 +167,7 @@ def _calibration_table(section: Section) -> Iterator[Table]:
         Panel(
             model,
             [
-                _reliability(f"{axis} {level}" if len(bins) > 1 else "", at)
+                _reliability(f"{section.report.level} {level}" if len(bins) > 1 else "", at)
                 for bins in [section.models[model].details[RELIABILITY]]
                 for level, at in bins.items()
             ],

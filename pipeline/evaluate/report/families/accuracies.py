@@ -72,7 +72,7 @@ def accuracy_report(
         "leads": (MEAN_ACCURACY.name,),
         "note": NOTE,
         "tables": (TABLE,),
-        "calibrated": ("transform", "level"),
+        "calibrated": True,
     }
     report = FamilyReport(family=family.name, measure=measure, **{**usual, **shown})
     return report
@@ -106,7 +106,7 @@ IMAGENET_S = accuracy_report(
             plot="heat map",
         ),
     ),
-    calibrated=("pair", "level"),
+    transform="pair",
     glossary=(
         (
             "NSD",
@@ -148,7 +148,6 @@ SYN2NAT = accuracy_report(
             "accuracy by candidate",
             [ACCURACY.name],
             "Top-1 accuracy in percent, with the 95 % confidence interval over images in brackets. Higher is better.",
-            head=["candidate"],
             plot="bars",
         ),
         Pivot(
@@ -156,11 +155,10 @@ SYN2NAT = accuracy_report(
             [RESIDUAL_ROBUSTNESS.name],
             "Clean accuracy minus accuracy, in percentage points, with the 95 % confidence interval over images in "
             "brackets. Smaller is better.",
-            head=["candidate"],
             plot="bars",
         ),
     ),
-    calibrated=("candidate", "level"),
+    transform="candidate",
     glossary=(
         (
             "Residual robustness (ImageNet-Syn2Nat)",

@@ -303,6 +303,7 @@ REPORT = FamilyReport(
     leads=[each.name for each in WORST_CASES],
     note="Percent, with the 95 % confidence interval over images in brackets. Higher is better. WCAR: images that "
     "are right before the attacks and after every one of them, divided by those that are right before.",
+    transform="attack",
     tables=(
         Pivot(
             "by attack and budget",
@@ -311,7 +312,6 @@ REPORT = FamilyReport(
             "image, for pixel values 0 to 1. Higher is better, except for the attack success rate.",
             rows="condition, model",
             columns="metric",
-            head=["attack"],
             plot="small lines",
         ),
     ),

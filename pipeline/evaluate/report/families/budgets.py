@@ -158,6 +158,7 @@ REPORT = FamilyReport(
     "interval over images in brackets. Higher is better. The median is over the images that are right without an "
     "attack; it is missing if no attack was found for half of them. The area is that under the curve, up to the "
     "largest budget.",
+    transform="budget",
     tables=(
         Pivot(
             "accuracy against budget",
@@ -165,7 +166,6 @@ REPORT = FamilyReport(
             "Percent of all images that are classified correctly at each budget of the attack, with the 95 % "
             "confidence interval over images in brackets. If an attack with a small norm was found for an image, its "
             "prediction counts as wrong at every larger budget.",
-            head=["budget"],
             plot=_curves,
         ),
     ),

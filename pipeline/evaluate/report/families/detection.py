@@ -148,6 +148,8 @@ REPORT = FamilyReport(
     leads=(MPC.name,),
     note="Percent. Higher is better. P is the measure on clean images, mPC its mean over the corruptions of the "
     "benchmark and their severities, rPC is mPC divided by P.",
+    transform="corruption",
+    level="severity",
     tables=(
         replace(
             CURVE_TABLE,
@@ -159,7 +161,6 @@ REPORT = FamilyReport(
             "performance by corruption",
             [VALUE.name],
             "Percent, averaged over the severities. Higher is better.",
-            head=["corruption"],
             plot="bars",
         ),
         replace(

@@ -248,9 +248,7 @@ CURVE_TABLE = Pivot(
     "Top-1 accuracy in percent, averaged over the corruptions of the benchmark, with the 95 % confidence interval "
     "over images in brackets. Higher is better.",
     rows="level",
-    head=["severity"],
     plot="lines",
-    axis="severity",
     ticks=SEVERITIES,
 )
 ACCURACY_TABLE = Pivot(
@@ -259,9 +257,7 @@ ACCURACY_TABLE = Pivot(
     "Top-1 accuracy in percent by severity; ± is half the width of the 95 % confidence interval. Higher is better.",
     rows="transform, model",
     columns="level",
-    head=["corruption"],
     plot="small lines",
-    axis="severity",
     ticks=SEVERITIES,
 )
 CE_TABLE = Pivot(
@@ -269,14 +265,12 @@ CE_TABLE = Pivot(
     [CE.name, RELATIVE_CE.name],
     "Errors in percent of the baseline's errors; ± is half the width of the 95 % confidence interval. Lower is "
     "better; 100 equals the baseline.",
-    head=["corruption"],
     plot="bars",
 )
 ERROR_TABLE = Pivot(
     "mean error over the severities (unnormalised)",
     [ERROR.name],
     "Error rate in percent, with the 95 % confidence interval over images in brackets. Lower is better.",
-    head=["corruption"],
     plot="bars",
     unless=CE.name,
 )
@@ -285,7 +279,6 @@ REAL_TABLE = Pivot(
     [REAL_ACCURACY.name],
     "Mean accuracy over the severities in percent, with the 95 % confidence interval over images in brackets. Higher "
     "is better.",
-    head=["corruption"],
 )
 
 REPORT = FamilyReport(
@@ -315,7 +308,9 @@ REPORT = FamilyReport(
     "accuracies. Residual robustness is the clean accuracy minus the mean accuracy on corrupted images.",
     normalised_note="mCE and relative mCE are in percent of the baseline's errors. For 1 - mCE, higher is better.",
     tables=(CURVE_TABLE, ACCURACY_TABLE, CE_TABLE, ERROR_TABLE, REAL_TABLE),
-    calibrated=("corruption", "severity"),
+    transform="corruption",
+    level="severity",
+    calibrated=True,
     reassessed=True,
     glossary=(
         (

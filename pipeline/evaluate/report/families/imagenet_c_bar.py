@@ -120,7 +120,9 @@ REPORT = FamilyReport(
         c.CURVE_TABLE,
         replace(c.CE_TABLE, metrics=[c.CE.name]),
     ),
-    calibrated=("corruption", "severity"),
+    transform="corruption",
+    level="severity",
+    calibrated=True,
     glossary=(
         (
             "Difference to ImageNet-C's corruptions",

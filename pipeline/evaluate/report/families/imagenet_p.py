@@ -180,6 +180,7 @@ REPORT = FamilyReport(
     note="Percent, except top-5 distances, which range from 0 to 15; with the 95 % confidence interval over "
     "sequences in brackets. Lower is better, except for NmFP, the negated mean flip probability.",
     normalised_note="mFR and mT5D are in percent of the baseline's values.",
+    transform="perturbation",
     tables=(
         Pivot(
             "flip probability",
@@ -187,7 +188,6 @@ REPORT = FamilyReport(
             "How often the predicted class differs between successive frames (for noise: between the first frame and "
             "each other one), in percent, with the 95 % confidence interval over sequences in brackets. Lower is "
             "better.",
-            head=["perturbation"],
             plot="bars",
         ),
         Pivot(
@@ -195,7 +195,6 @@ REPORT = FamilyReport(
             [FLIP_RATE.name],
             "Flip probability in percent of the baseline's, with the 95 % confidence interval over sequences in "
             "brackets. Lower is better; 100 equals the baseline.",
-            head=["perturbation"],
             plot="bars",
         ),
         Pivot(
@@ -203,7 +202,6 @@ REPORT = FamilyReport(
             [DISTANCE.name, T5D.name],
             "How much the ranking of the five most probable classes differs between the same frames, from 0 to 15. "
             "Lower is better. T5D, if shown, is in percent of the baseline's top-5 distance.",
-            head=["perturbation"],
         ),
     ),
     glossary=(

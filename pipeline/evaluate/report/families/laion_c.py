@@ -76,9 +76,8 @@ def _table(title: str, metric: Metric) -> Pivot:
     """Return the table of an accuracy by distortion and severity."""
     note = "Percent; ± is half the width of the 95 % confidence interval. Higher is better."
     return Pivot(
-        title, [metric.name], note, rows="transform, model", columns="level", head=["distortion"], plot="small lines",
-        axis="severity", level="severity ",
-    )  # fmt: skip
+        title, [metric.name], note, rows="transform, model", columns="level", plot="small lines", level="severity "
+    )
 
 
 REPORT = FamilyReport(
@@ -90,6 +89,8 @@ REPORT = FamilyReport(
     note="Accuracy in percent, with the 95 % confidence interval over images in brackets; chance among 16 superclasses "
     "is 6.25. Higher is better. Numbers over your own photographs, and with another bank of tiles, differ from the "
     "published ones: compare models on one data set.",
+    transform="distortion",
+    level="severity",
     tables=(
         _table("superclass accuracy by distortion and severity", SUPERCLASS),
         _table("accuracy by distortion and severity", ACCURACY),

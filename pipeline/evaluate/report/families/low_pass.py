@@ -107,6 +107,7 @@ REPORT = FamilyReport(
     "over images in brackets. A smaller f_bias means that the model does with lower frequencies. The title names "
     "the bandwidths of the data set: the distances between them make f_bias too large, by up to half a distance on "
     "average.",
+    level="bandwidth",
     tables=(
         Pivot(
             "normalised accuracy by bandwidth (ACC-LPB)",
@@ -114,9 +115,7 @@ REPORT = FamilyReport(
             "Top-1 accuracy in percent of the accuracy on unfiltered images, with the 95 % confidence interval over "
             "images in brackets. Bandwidths are in cycles per image; the last one leaves images unfiltered.",
             rows="level",
-            head=["bandwidth"],
             plot="lines",
-            axis="bandwidth",
         ),
     ),
     glossary=(

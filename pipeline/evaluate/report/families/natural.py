@@ -80,7 +80,7 @@ CLEAN_REPORT = FamilyReport(
     leads=(TOP1_ERROR.name,),
     note="Error rates on clean images, in percent, with the 95 % confidence interval over images in brackets. Lower is "
     "better, except for accuracies.",
-    calibrated=("transform", "level"),
+    calibrated=True,
     reassessed=True,
     is_clean=True,
     glossary=(
@@ -235,10 +235,9 @@ SHIFT_REPORT = FamilyReport(
             "accuracy by {group}",
             [ACCURACY.name, CLEAN_ACCURACY.name, DROP.name],
             "Top-1 accuracy in percent. Higher is better.",
-            head=["{group}"],
         ),
     ),
-    calibrated=("transform", "level"),
+    calibrated=True,
     glossary=(
         (
             "Accuracy, accuracy (all outputs)",

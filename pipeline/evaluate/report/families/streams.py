@@ -188,7 +188,6 @@ REPORT = FamilyReport(
             rows="level",
             head=["visit"],
             plot="lines",
-            axis="visit",
         ),
         Pivot(
             "error over time",
@@ -197,7 +196,6 @@ REPORT = FamilyReport(
             rows="level",
             head=["samples"],
             plot="lines",
-            axis="samples",
         ),
     ),
     joint=_over_seeds,
