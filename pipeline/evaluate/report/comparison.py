@@ -302,7 +302,7 @@ def _scatter_table(title: str, note: str, plots: Sequence[Panel]) -> Iterator[Ta
     columns: list[tuple[Axis, dict[str, float], list[str]]] = []
     for plot in plots:
         for axis, values, heading in (
-            (plot.x, {point.name: _first(point.x) for point in plot.series}, ""),
+            (plot.x, {point.name: float(point.x[0]) for point in plot.series}, ""),
             (plot.y, {point.name: point.y[0] for point in plot.series}, plot.title),
         ):
             for known, others, titles in columns:
@@ -324,8 +324,3 @@ def _scatter_table(title: str, note: str, plots: Sequence[Panel]) -> Iterator[Ta
         for axis, _, titles in columns
     ]
     yield Table(COMPARISON, title, note, [Column("model", number=False), *heads], rows, Plot("scatter", plots))
-
-
-def _first(values: Sequence[float] | Sequence[str]) -> float:
-    """Return the only horizontal position of a point."""
-    return float(values[0])

@@ -222,7 +222,7 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
     elif pivot.plot == "heat map":
         kind = "heat map"
         columns, lines = ({names[name].labels[axis]: None for name in names} for axis in (0, 1))
-        by_labels = {names[name].labels: name for name in names}
+        by_labels, missing = {names[name].labels: name for name in names}, Measure("", math.nan)
         panels = [
             Panel(
                 model,
@@ -230,7 +230,10 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
                     Series(
                         line,
                         list(columns),
-                        [_value(of_metric, model, by_labels.get((column, line))) for column in columns],
+                        [
+                            of_metric.get((model, by_labels.get((column, line), ""), None), missing).value
+                            for column in columns
+                        ],
                     )
                     for line in lines
                 ],
@@ -294,8 +297,3 @@ def _bars(
         low, high = [m.low for m in measures], [m.high for m in measures]
         series.append(Series(model, [words(printable(name)) for name in known], [m.value for m in measures], low, high))
     return series
-
-
-def _value(found: Mapping[tuple[str, str, int | None], Measure], model: str, transform: str | None) -> float:
-    measure = found.get((model, transform or "", None))
-    return measure.value if measure else math.nan

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import Any, Literal
 
@@ -314,7 +314,7 @@ def calibration_of(subject: Subject) -> tuple[list[Measure], Facts]:
         for metric, error in errors.items():  # a bootstrap would make ECE too large
             found += grid.points(metric, view(grid.cells(np.asarray(error))), by)
         for metric, of_metric in grids.items():
-            found += of_metric.estimate(metric, partial(_viewed, view), by)
+            found += of_metric.estimate(metric, lambda means, view=view: view(means.cells), by)  # type: ignore[misc]
     names = {name for name, inside in zip(grid.transforms, grid.counted, strict=True) if inside}
     bins = {}
     for level in grid.levels:
@@ -322,11 +322,6 @@ def calibration_of(subject: Subject) -> tuple[list[Measure], Facts]:
         if at:
             bins[str(level)] = _bins(confidences[:, at].ravel(), correct[:, at].ravel())
     return found, {RELIABILITY: bins}
-
-
-def _viewed(view: Callable[[Floats], Figures], means: Means) -> Figures:
-    """Return what a view makes of means by transform and level."""
-    return view(means.cells)
 
 
 def _probabilities(scores: Scores[Condition], column: int) -> Floats:

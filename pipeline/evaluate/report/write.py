@@ -166,7 +166,9 @@ def replace_files(folder: str, contents: Mapping[str, bytes]) -> None:
     with store.exclusive():
         for name in contents:
             _check_replaceable(store, name)
-        written = {name: _write_temporary(store, content) for name, content in contents.items()}
+        written = {name: store.scratch() for name in contents}
+        for name, path in written.items():
+            path.write_bytes(contents[name])
         for name, path in written.items():
             store.publish(path, name)
         for name in (name for part in (TABLES, FIGURES) for suffix in SUFFIXES for name in store.listing(part, suffix)):
@@ -179,16 +181,11 @@ def _is_known(store: Store, name: str) -> bool:
     return SUFFIXES[Path(name).suffix](store.read(name))
 
 
-def _write_temporary(store: Store, content: bytes) -> Path:
-    path = store.scratch()
-    path.write_bytes(content)
-    return path
-
-
 def _check_replaceable(store: Store, name: str) -> None:
     """Raise UserError if the name belongs to a folder, or to a file that is not a report."""
     try:
-        if store.size(name) <= 0 and not _is_folder(store, name):
+        is_folder = "://" not in store.root and (Path(store.root) / name).is_dir()
+        if store.size(name) <= 0 and not is_folder:
             return
         known = _is_known(store, name)
     except (RefusedFileError, IsADirectoryError):
@@ -203,10 +200,6 @@ def _check_replaceable(store: Store, name: str) -> None:
             f"{store.root}/{name} is not a report of {GENERATOR}, so it is not replaced: move it, or choose another "
             "folder"
         )
-
-
-def _is_folder(store: Store, name: str) -> bool:
-    return "://" not in store.root and (Path(store.root) / name).is_dir()
 
 
 # The page

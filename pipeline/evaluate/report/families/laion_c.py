@@ -12,7 +12,7 @@ from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.join import condition_scores, top1_errors
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
-from pipeline.evaluate.report.subject import Grid, Subject
+from pipeline.evaluate.report.subject import Subject
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.transforms.laion_c import FAMILY
 
@@ -39,13 +39,6 @@ def _right(evaluation: Evaluation, predicted: ConditionPredictions) -> Floats:
     return np.stack([of_group, np.where(labels == NONE, np.nan, right)], axis=1)
 
 
-def _accuracies(grid: Grid, mean: Metric, by_condition: Metric) -> Iterator[Measure]:
-    """Yield the mean over all transforms and levels, and the accuracy by transform and level."""
-    yield from grid.estimate(mean, lambda means: grid.mean(means.cells))
-    yield from grid.estimate(by_condition, lambda means: metrics.mean_over(means.cells), "transform")
-    yield from grid.estimate(by_condition, lambda means: means.cells, "both")
-
-
 def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     """Yield the results of an evaluation on LAION-C, over the images whose class is in a superclass."""
     options = {"benchmark": FAMILY.names, "what": "distortion", "levels": FAMILY.levels}
@@ -59,7 +52,9 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         if not rows.size:
             continue
         grid = subject.grid_of(values[rows])
-        measures += _accuracies(grid, mean, by_condition)
+        measures += grid.estimate(mean, lambda means, grid=grid: grid.mean(means.cells))  # type: ignore[misc]
+        measures += grid.estimate(by_condition, lambda means: metrics.mean_over(means.cells), "transform")
+        measures += grid.estimate(by_condition, lambda means: means.cells, "both")
         counted, outside = len(rows), len(values) - len(rows)
     if not measures:
         context.warn(f"{evaluation.folder}: no image is of one of the 16 superclasses of LAION-C")
