@@ -163,9 +163,11 @@ FUSED = (12, 100)
 def test_pixels_are_those_of_the_published_arithmetic(profile: str, name: str, fewer: int) -> None:
     if name in OF_OPENCV and not any(map(cv2.checkHardwareSupport, FUSED)):
         pytest.skip("OpenCV rounds otherwise on this CPU")
+    if fewer > 1 and PROFILE_SIDES[profile] > 64:
+        pytest.skip("the plain arithmetic of large images takes seconds")
     table, published = ARITHMETIC[name]
     for index, (kind, image) in enumerate(images(PROFILE_SIDES[profile]).items()):
-        for severity in (1, 5) if profile == "inception" or fewer > 1 else SEVERITIES:
+        for severity in SEVERITIES if profile != "inception" else (1, 5):
             seed = 100 * index + severity
             expected = published(image, astuple(table[profile][severity - 1]), RandomState(seed)).astype(np.uint8)
             found = corruptions.corrupt(image, name, severity, profile=profile, rng=RandomState(seed))

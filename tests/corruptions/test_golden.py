@@ -69,7 +69,7 @@ def test_outputs_of_any_size_equal_those_of_imagecorruptions(references: Path, n
     assert max(largest) <= LEVELS_OFF.get(name, 0)
 
 
-def test_the_reference_file_is_covered(golden: dict[str, np.ndarray], shared: Path) -> None:
+def test_the_reference_file_is_covered(golden: dict[str, np.ndarray], references: Path) -> None:
     expected = {
         f"{profile}/{index}/{item}"
         for profile in PROFILE_SIDES

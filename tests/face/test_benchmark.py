@@ -179,5 +179,5 @@ def test_image_that_cannot_be_made_ends_the_benchmark_with_its_name(
         rs.benchmark(*arguments, **options)
     gc.collect()
     assert list((tmp_path / "temporary").glob("robustshards-*")) == []
-    found = rs.benchmark(*arguments, tmp_path / "out", **options, check=True)
+    found = rs.benchmark(*arguments, **options, check=True)
     assert [each.predictions.num_rows for each in found.evaluations] == [1, 4]

@@ -15,7 +15,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ray.autoscaler._private.util import prepare_config, validate_config
 
 from pipeline.builder.plan import SHARED_COST, SHARED_COST_OF_SEQUENCES, pieces_per_block
 from pipeline.execution.processes import WORKER_ENVIRONMENT
@@ -100,6 +99,8 @@ def test_workers_get_the_environment_of_local_workers(name: str) -> None:
 
 
 def test_ray_accepts_the_cluster_file() -> None:
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
     config = prepare_config(load_yaml("ray-cluster.yaml"))
     validate_config(config)
     head, worker = (config["available_node_types"][kind] for kind in ("head", "worker"))

@@ -66,7 +66,7 @@ def test_perturb_equals_the_published_frames(
     assert max(largest) == 0
 
 
-def test_the_reference_file_is_covered(golden: dict[str, np.ndarray], shared: Path) -> None:
+def test_the_reference_file_is_covered(golden: dict[str, np.ndarray], references: Path) -> None:
     expected = {f"{profile}/0/{item}" for profile in PROFILE_SIDES for item in ("source", "base")}
     for profile in PROFILE_SIDES:
         for name in names.published(names.PERTURBATIONS):

@@ -6,15 +6,14 @@ import hashlib
 import json
 from pathlib import Path
 
-import datasets
-import mlcroissant
-import polars
 import yaml
 
 from tests.factories.exports import rows_of
 
 
 def test_croissant_is_valid_and_reads_the_manifest(built_once: Path) -> None:
+    import mlcroissant
+
     described = mlcroissant.Dataset(jsonld=built_once / "croissant.json")
     assert not described.metadata.issues.errors
     records = [record["samples/key"].decode() for record in described.records("samples")]
@@ -34,6 +33,8 @@ def test_croissant_is_valid_and_reads_the_manifest(built_once: Path) -> None:
 
 def test_the_card_configures_hugging_face(built_once: Path, tmp_path: Path) -> None:
     """``load_dataset`` on the folder offers one configuration per transform."""
+    import datasets
+
     head = yaml.safe_load((built_once / "README.md").read_text().split("---")[1])
     assert [each["config_name"] for each in head["configs"]] == ["gaussian_noise", "contrast"]
     assert head["size_categories"] == ["n<1K"]
@@ -54,8 +55,3 @@ def test_the_card_describes_the_data_set(built_once: Path) -> None:
         "ICLR",
     ):
         assert words in text
-
-
-def test_polars_reads_the_manifest(built_once: Path) -> None:
-    table = polars.read_parquet(built_once / "manifest.parquet")
-    assert table.group_by("transform").len().sort("transform").rows() == [("contrast", 12), ("gaussian_noise", 12)]

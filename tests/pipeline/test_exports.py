@@ -14,7 +14,6 @@ from itertools import cycle
 from pathlib import Path
 
 import cv2
-import datasets
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -110,6 +109,8 @@ def test_mp4_is_readable_with_opencv(sequences: Path, tmp_path: Path, robustshar
 
 
 def test_hugging_face_parquet(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    import datasets
+
     exported(robustshards, built_once, "parquet", tmp_path / "out")
     files = sorted(map(str, (tmp_path / "out" / "data").glob("*.parquet")))
     table = datasets.load_dataset("parquet", data_files={"test": files}, split="test", cache_dir=str(tmp_path / "c"))

@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 import pytest
-from ray.cluster_utils import Cluster
 
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from tests.conftest import Run
@@ -241,6 +240,8 @@ def test_killed_and_suspended_workers_are_replaced(
 
 def test_a_lost_machine_that_is_not_replaced(photographs: Path, tmp_path: Path, undisturbed: dict[str, str]) -> None:
     """The remaining workers do its work, although there are fewer than requested."""
+    from ray.cluster_utils import Cluster
+
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
     node: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
     machines = Cluster(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import datasets
 import duckdb
 import numpy as np
-import webdataset
 
 import manifests
 
@@ -17,6 +15,8 @@ def rows_of(folder: Path) -> dict[str, manifests.Row]:
 
 
 def test_webdataset_reads_every_sample_once(built_once: Path) -> None:
+    import webdataset
+
     rows = rows_of(built_once)
     urls = sorted(str(path) for path in built_once.rglob("*.tar"))
     samples = list(webdataset.WebDataset(urls, shardshuffle=False).decode("rgb8"))
@@ -30,6 +30,8 @@ def test_webdataset_reads_every_sample_once(built_once: Path) -> None:
 
 
 def test_hugging_face_reads_every_sample_once(built_once: Path, tmp_path: Path) -> None:
+    import datasets
+
     rows = rows_of(built_once)
     files = sorted(str(path) for path in built_once.rglob("*.tar"))
     table = datasets.load_dataset(

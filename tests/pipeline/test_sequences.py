@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import webdataset
 from PIL import Image
 
 import manifests
@@ -102,6 +101,8 @@ def test_verify_names_a_missing_frame(sequences_once: Path, tmp_path: Path, robu
 
 
 def test_webdataset_reads_frames(sequences_once: Path) -> None:
+    import webdataset
+
     urls = sorted(map(str, (sequences_once / "shards" / "rotate").rglob("*.tar")))
     samples = list(webdataset.WebDataset(urls, shardshuffle=False).decode("rgb8"))
     assert len(samples) == 3
