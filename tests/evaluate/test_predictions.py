@@ -29,10 +29,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "r" / "predictions.parquet"
 
 
-def write(path: Path, columns: Columns, schema: pa.Schema = SCHEMA) -> None:
+def write(path: Path, columns: Columns, schema: pa.Schema = SCHEMA, row_group_size: int | None = None) -> None:
     """Write predictions with a valid seal."""
     with pq.ParquetWriter(path, schema) as writer:
-        writer.write_table(pa.table(columns, schema=schema))
+        writer.write_table(pa.table(columns, schema=schema), row_group_size)
         writer.add_key_value_metadata(manifests.with_blank_seal({}))
     manifests.seal_file(path)
 
@@ -69,6 +69,13 @@ def test_read_predictions_returns_what_was_written(path: Path) -> None:
     assert contrast.label_probability[:, 0] == pytest.approx([largest, largest, (1 - largest) / 6])
     assert fog.squared_probability is not None
     assert fog.squared_probability[:, 0] == pytest.approx([largest**2 + (1 - largest) ** 2 / 6] * 3)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_conditions_may_be_in_several_row_groups_and_share_one(path: Path, rows: int) -> None:
+    expected = [(each.condition, each.labels.tolist(), each.top1.tolist()) for each in read_predictions(path, 7)]
+    write(path, pq.read_table(path).to_pydict(), row_group_size=rows)
+    assert [(each.condition, each.labels.tolist(), each.top1.tolist()) for each in read_predictions(path)] == expected
 
 
 @pytest.mark.parametrize("last", ["confidence", "squared_probability"])
