@@ -80,26 +80,20 @@ extra, the name of validation in the published archives."""
 
 get = _REGISTRY.get
 
-_DRAWN: Mapping[str, Transform] = {
-    **candidates.CANDIDATES,
-    **noise_3dcc.CORRUPTIONS,
-    **watermark.CORRUPTIONS,
-    **laion_c.CORRUPTIONS,
-}
+_DRAWN_FAMILIES = (candidates, noise_3dcc, watermark, laion_c)
+"""Modules of families whose draws are mappings: each has CORRUPTIONS, name -> transform, and GROUPS."""
+
+_DRAWN: Mapping[str, Transform] = {name: row for each in _DRAWN_FAMILIES for name, row in each.CORRUPTIONS.items()}
 """Name -> transform whose draws are a mapping, for ``draw`` and ``apply``."""
 
-_ROWS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **_DRAWN}
-"""Name -> corruption or candidate."""
+TRANSFORMS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **_DRAWN}
+"""Name -> corruption or candidate: all that ``corrupt`` accepts."""
 
-_GROUPS: Mapping[str, tuple[str, ...]] = {
+ALL_GROUPS: Mapping[str, tuple[str, ...]] = {
     **GROUPS,
-    **c_bar.GROUPS,
-    **candidates.GROUPS,
-    **noise_3dcc.GROUPS,
-    **watermark.GROUPS,
-    **laion_c.GROUPS,
+    **{group: members for each in (c_bar, *_DRAWN_FAMILIES) for group, members in each.GROUPS.items()},
 }
-"""Group -> names in published order."""
+"""Group -> names in published order, of all families."""
 
 
 def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could not be keys of a Mapping[str, ...]
@@ -119,7 +113,7 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
     Raises:
         ValueError: If the group is unknown.
     """
-    return find("group", _GROUPS, group)
+    return find("group", ALL_GROUPS, group)
 
 
 def corrupt(
@@ -172,7 +166,7 @@ def corrupt(
         ValueError: If an argument has an invalid shape, value or name.
     """
     row, parameters = _resolve(name, severity, profile, options, bank)
-    if rng is not None and name in candidates.CANDIDATES:
+    if rng is not None and name in candidates.CORRUPTIONS:
         raise ValueError(f"rng is not supported by candidate {name!r}, which has no published order of draws; use seed")
     is_reversed = validation.check_channels(channels)
     rgb = validation.to_rgb(image, row.smallest_in(profile), is_reversed)
@@ -289,7 +283,7 @@ def _resolve(
     name: str, severity: float, profile: str, options: Options, bank: NDArray[np.uint8] | None
 ) -> tuple[Transform, Any]:
     """Return a transform and its parameters. Raises TypeError and ValueError."""
-    row, options = find("corruption", _ROWS, name), validation.check_options(options)
+    row, options = find("corruption", TRANSFORMS, name), validation.check_options(options)
     options = options if bank is None else replace(options, bank=bank)
     profile = validation.check_profile(profile)
     if profile == DETECTION and options.motion != DEFAULTS.motion:

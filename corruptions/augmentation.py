@@ -20,10 +20,6 @@ from corruptions.validation import check_integer, to_rgb
 
 ACKNOWLEDGEMENT = "I train on the benchmark"
 """The sentence that allows corruptions of a benchmark."""
-BENCHMARK_GROUPS: tuple[Group, ...] = ("benchmark", "syn2nat", "c-bar", "3dcc-noise", "imagenet-w")
-"""Groups of corruptions that measure robustness, for which models should not be trained."""
-DISJOINT_GROUPS: tuple[Group, ...] = ("all", "c-bar", "candidates", "3dcc-noise", "imagenet-w")
-"""Groups that together have every corruption."""
 UNCHANGED = 0
 """The severity that leaves an image unchanged."""
 MODES = ("RGB", "L")
@@ -131,7 +127,7 @@ class Augmentation:
 def _listed(names: Any) -> tuple[Any, ...]:
     """Return the names of corruptions that the user asks for, in an order that is the same in every process."""
     if isinstance(names, str):
-        if any(names in corruptions.names(group) for group in DISJOINT_GROUPS):
+        if names in corruptions.TRANSFORMS:
             return (names,)
         group: Any = names
         try:
@@ -172,8 +168,7 @@ def _refuse_benchmarks(names: Sequence[str], acknowledge: str) -> None:
     """Raise ValueError if a corruption belongs to a benchmark and the user does not acknowledge it."""
     if acknowledge not in ("", ACKNOWLEDGEMENT):
         raise ValueError(f"acknowledge must be {ACKNOWLEDGEMENT!r} or empty, not {acknowledge!r}")
-    measured = {name for group in BENCHMARK_GROUPS for name in corruptions.names(group)}
-    found = [name for name in names if name in measured]
+    found = [name for name in names if name in corruptions.TRANSFORMS and corruptions.TRANSFORMS[name].benchmark]
     if found and not acknowledge:
         verb = "belong" if found[1:] else "belongs"
         raise ValueError(

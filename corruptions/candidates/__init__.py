@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,15 @@ LARGEST = 2**24
 PLACES = frozenset({"circles"})
 """Draws whose integers have no limit: places may be far outside of the image."""
 
-CANDIDATES: Mapping[str, Transform] = {
-    row.name: row
+SYN2NAT = (
+    *("Solarize", "RandomSunFlare", "RandomShadow", "Affines", "Perspective", "Cutout", "Sharpen", "RandomRain"),
+    *("Emboss", "RandomContrast", "RandomBrightness", "RandomGamma", "ISONoise", "Downscale", "Posterize"),
+    *("ColorJitter", "ChannelDropout", "ToSepia"),
+)
+"""Names of the 18 candidates of ImageNet-Syn2Nat, in published order."""
+
+CORRUPTIONS: Mapping[str, Transform] = {
+    row.name: replace(row, benchmark=row.name in SYN2NAT)
     for row in sorted(
         (
             *geometric.CANDIDATES,
@@ -33,14 +41,7 @@ CANDIDATES: Mapping[str, Transform] = {
 }
 """Name -> candidate, in published order, which is alphabetical without regard to case."""
 
-SYN2NAT = (
-    *("Solarize", "RandomSunFlare", "RandomShadow", "Affines", "Perspective", "Cutout", "Sharpen", "RandomRain"),
-    *("Emboss", "RandomContrast", "RandomBrightness", "RandomGamma", "ISONoise", "Downscale", "Posterize"),
-    *("ColorJitter", "ChannelDropout", "ToSepia"),
-)
-"""Names of the 18 candidates of ImageNet-Syn2Nat, in published order."""
-
-GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CANDIDATES), "syn2nat": SYN2NAT}
+GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CORRUPTIONS), "syn2nat": SYN2NAT}
 """Group -> names in published order."""
 
 RECORDED: Mapping[str, frozenset[str]] = {
@@ -55,7 +56,7 @@ RECORDED: Mapping[str, frozenset[str]] = {
 
 def get(name: str) -> Transform:
     """Return a candidate. Raises ValueError if the name is unknown."""
-    return find("candidate", CANDIDATES, name)
+    return find("candidate", CORRUPTIONS, name)
 
 
 def check_draws(row: Transform, draws: Draws) -> Draws:

@@ -59,7 +59,7 @@ def _draws(condition: Condition, seed: int, height: int, width: int) -> Draws:
 def _listing() -> Listing:
     rows = [
         (row, CATEGORY_OF.get(row.name, ""), "benchmark" if row.name in SYN2NAT else "candidates")
-        for row in candidates.CANDIDATES.values()
+        for row in candidates.CORRUPTIONS.values()
     ]
     return Listing(
         ("candidate", "category", "set", "version", "draws"),

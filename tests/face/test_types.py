@@ -12,7 +12,7 @@ import pytest
 import corruptions
 import perturbations
 import robustshards as rs
-from corruptions import c_bar, candidates, laion_c, literals, noise_3dcc, watermark
+from corruptions import literals
 from corruptions.catalogue import PROFILES
 from corruptions.low_pass import SHAPES, ShapeName
 from perturbations.catalogue import DIFFICULTIES
@@ -33,34 +33,9 @@ def members(literal: Any) -> list[Any]:
     ("literal", "registered"),
     [
         (literals.ImageNetCName, corruptions.names("all")),
-        (literals.BarName, corruptions.names("c-bar")),
-        (literals.CandidateName, corruptions.names("candidates")),
-        (literals.WatermarkName, corruptions.names("imagenet-w")),
-        (literals.Noise3dccName, corruptions.names("3dcc-noise")),
-        (literals.LaionCName, corruptions.names("laion-c")),
-        (
-            literals.Name,
-            (
-                *corruptions.names("all"),
-                *c_bar.CORRUPTIONS,
-                *candidates.CANDIDATES,
-                *noise_3dcc.CORRUPTIONS,
-                *watermark.CORRUPTIONS,
-                *laion_c.CORRUPTIONS,
-            ),
-        ),
+        (literals.Name, corruptions.TRANSFORMS),
         (literals.PerturbationName, perturbations.names("all")),
-        (
-            literals.Group,
-            (
-                *corruptions.GROUPS,
-                *c_bar.GROUPS,
-                *candidates.GROUPS,
-                *noise_3dcc.GROUPS,
-                *watermark.GROUPS,
-                *laion_c.GROUPS,
-            ),
-        ),
+        (literals.Group, corruptions.ALL_GROUPS),
         (literals.Severity, corruptions.SEVERITIES),
         (literals.Difficulty, DIFFICULTIES),
         (literals.Profile, PROFILES),

@@ -211,42 +211,32 @@ def test_a_recipe_is_loaded_by_path(tmp_path: Path) -> None:
 
 
 EDITIONS = {
-    "imagenet-c": ("imagenet", 224),
     "imagenet-c-299": ("inception", 299),
     "imagenet64-c": ("tiny", 64),
     "tiny-imagenet-c": ("tiny", 64),
     "cifar-10-c": ("cifar", 32),
     "cifar-100-c": ("cifar", 32),
-    "imagenet-p": ("imagenet", 224),
     "imagenet-p-299": ("inception", 299),
     "imagenet64-p": ("tiny", 64),
     "tiny-imagenet-p": ("tiny", 64),
     "cifar-10-p": ("cifar", 32),
     "cifar-100-p": ("cifar", 32),
-    "imagenet-s": ("imagenet", 224),
-    "imagenet-syn2nat": ("imagenet", 224),
-    "laion-c": ("imagenet", 224),
-    "imagenet-syn2nat-candidates": ("imagenet", 224),
-    "imagenet-c-bar": ("imagenet", 224),
     "cifar-10-c-bar": ("cifar", 32),
-    "imagenet-3dcc-noise": ("imagenet", 224),
-    "imagenet-w": ("imagenet", 224),
     "imagenet-w-384": ("imagenet", 384),
-    "low-pass": ("imagenet", 224),
     "low-pass-299": ("inception", 299),
     "low-pass-64": ("tiny", 64),
     "low-pass-32": ("cifar", 32),
     **dict.fromkeys(("native-c", "coco-c", "pascal-c", "cityscapes-c"), ("detection", None)),
-    "fourier": ("imagenet", 224),
     "fourier-32": ("cifar", 32),
-    "stylised": ("imagenet", 224),
 }
+"""Recipe -> its profile and the side of its images, of all others than 224 pixels of the profile imagenet."""
 
 
 def test_every_edition_has_a_clean_companion() -> None:
-    assert set(library.editions()) == set(EDITIONS)
+    assert set(library.editions()) >= set(EDITIONS)
     photograph = np.zeros((75, 100, 3), np.uint8)
-    for name, (profile, side) in EDITIONS.items():
+    for name in library.editions():
+        profile, side = EDITIONS.get(name, ("imagenet", 224))
         for recipe in (library.load(name), library.load(f"{name}-clean")):
             assert recipe.profile == profile
             assert prepare(photograph, recipe.prepare.steps).shape == ((side, side, 3) if side else photograph.shape)
