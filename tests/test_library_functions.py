@@ -177,9 +177,10 @@ def wildcard(use: Use) -> Use:
 
 
 def is_listed(use: Use) -> bool:
-    """Return whether a row lists a name for a module."""
+    """Return whether a row lists a name for a module, or the function of NumPy that an array's method is."""
     places = (row for row in TABLE if row.modules is None or use.module in row.modules)
-    return any({use.name, wildcard(use).name} & row.names for row in places)
+    names = {use.name, wildcard(use).name, use.name.replace("ndarray.", "numpy.")}
+    return any(names & row.names for row in places)
 
 
 def test_each_function_is_listed_for_the_modules_that_use_it() -> None:

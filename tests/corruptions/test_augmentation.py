@@ -254,7 +254,7 @@ def test_one_name_is_a_corruption_and_not_a_group() -> None:
         Augmentation("fog")
 
 
-@pytest.mark.parametrize("names", [("spatter", "fog"), "benchmark", "all", "syn2nat", "blur"])
+@pytest.mark.parametrize("names", [("spatter", "fog"), "benchmark", "all", "syn2nat", "blur", "laion-c"])
 def test_benchmark_names_need_the_sentence(names) -> None:
     severities = 1 if names == "syn2nat" else 3
     with pytest.raises(ValueError, match=r"belongs? to a benchmark.*ICLR 2019.*acknowledge='I train on the benchmark'"):
