@@ -66,10 +66,10 @@ $(NETWORKS): | setup
 demo-real witnesses: export PYTHONPATH := $(CURDIR):$(CURDIR)/$(NETWORKS)
 demo-real: PHOTOGRAPHS ?= $(REAL)/photographs
 demo-real: setup $(NETWORKS)
-	[ -d $(PHOTOGRAPHS) ] || $(BIN)/python -m tests.photographs $(PHOTOGRAPHS) imagenet
-	$(BIN)/robustshards build imagenet-c --source $(PHOTOGRAPHS) --out $(REAL)/imagenet-c
+	[ -d "$(PHOTOGRAPHS)" ] || $(BIN)/python -m tests.photographs "$(PHOTOGRAPHS)" imagenet
+	$(BIN)/robustshards build imagenet-c --source "$(PHOTOGRAPHS)" --out $(REAL)/imagenet-c
 	$(BIN)/robustshards verify $(REAL)/imagenet-c
-	$(BIN)/robustshards build imagenet-c-clean --source $(PHOTOGRAPHS) --out $(REAL)/imagenet-c-clean
+	$(BIN)/robustshards build imagenet-c-clean --source "$(PHOTOGRAPHS)" --out $(REAL)/imagenet-c-clean
 	for data in imagenet-c imagenet-c-clean; do $(BIN)/robustshards evaluate $(REAL)/$$data \
 		--model tests.networks:lite0 --name EfficientNet-Lite0 --out $(REAL)/evaluations/$$data || exit; done
 	$(BIN)/robustshards report $(REAL)/evaluations/* --out $(REAL)/report

@@ -159,16 +159,16 @@ def rocket() -> Photographs:
 
 @pytest.mark.skipif(not shutil.which("ffmpeg"), reason="the program ffmpeg is not installed")
 def test_pairs_of_libraries_equal_the_libraries_own_pixels(rocket: Photographs) -> None:
-    error, deviation = compared.pairs_of_libraries(Sums(), rocket)  # type: ignore[arg-type]
+    error, deviation = compared.pairs_of_libraries(Sums(), rocket)
     assert (error.images, error.metric, deviation.metric) == (33, "error (%)", "NSD (points)")
     assert error.equal >= 30  # opencv-bicubic with three decoders depends on the CPU
 
 
 def test_clean_images_and_sequences_without_draws_equal_the_published(rocket: Photographs) -> None:
-    (clean,) = compared.clean(Sums(), rocket)  # type: ignore[arg-type]
+    (clean,) = compared.clean(Sums(), rocket)
     assert (clean.images, clean.equal, clean.ours) == (1, 1, 100.0)
     pytest.importorskip("wand.image", exc_type=ImportError)
-    rows = {each.name.split("`")[1]: each for each in compared.sequences(Sums(), rocket)}  # type: ignore[arg-type]
+    rows = {each.name.split("`")[1]: each for each in compared.sequences(Sums(), rocket)}
     drawn = {"gaussian_noise", "shot_noise", "snow"}
     assert {name for name, each in rows.items() if each.equal < each.images} == drawn
     assert all(each.theirs == each.ours for name, each in rows.items() if name not in drawn)
