@@ -103,6 +103,7 @@ def test_numbers_are_formatted() -> None:
     assert str(Number(0.2336, 0.2291, 0.2388, partial=True, rank="2-3")) == "23.4 [22.9, 23.9] #2-3 *"
     assert str(Number(0.234, 0.229, 0.239, short=True)) == "23.4 ±0.5"
     assert str(Number(-1.434, format=PLAIN)) == "-1.43"
+    assert str(Number(-0.0004, -0.001, 0.0, PLAIN)) == "0.00 [0.00, 0.00]"
     assert str(Number(9, format=COUNT, total=10)) == "9 of 10"
     assert str(Number(float("nan"), 0, 0, short=True, partial=True)) == NOTHING
 

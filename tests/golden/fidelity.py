@@ -230,8 +230,8 @@ SciPy 1.17, scikit-image 0.26, OpenCV 5.0, Pillow 13.0 and ImageMagick 6.9.11 (Q
 
 The draws are those of NumPy's legacy generator (`rng=RandomState(...)`). Builds use a faster generator, whose numbers
 are float32. Random layers (heights of fog, layers of snow and spatter, displacements of elastic_transform) are then
-computed in float32 too, and the image from these layers as published. [Witnesses](witnesses.md) compares their images by
-the errors that a trained network makes on them."""
+computed in float32 too, and the image from these layers as published. [Witnesses](witnesses.md) compares the images
+by the errors that a trained network makes on them."""
 
 HEADER = ("Transform", "Outputs", "Equal", "One level off", "More", "Values that differ", "Cause")
 

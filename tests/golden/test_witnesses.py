@@ -98,9 +98,9 @@ def test_page_states_errors_differences_and_agreement() -> None:
     assert "The mean error is 54.17 % on our images and 50.00 % on the script's: a difference of +4.17 [" in text
     assert "| `fog` | 50.0 | 58.3 | +8.33 [" in text
     assert "] | 75.0 | 66.7 | " in text  # agreement: (1 + 1/2 + 3/4) / 3, and (1/2 + 3/4 + 3/4) / 3 among our seeds
-    assert "| `contrast` | 50.0 | 50.0 | +0.00 [+0.00, +0.00] | 100.0 | no draws |  |" in text
+    assert "| `contrast` | 50.0 | 50.0 | +0.00 [+0.00, +0.00] | 100.0 | no draws |  |  |" in text
     assert "20 of 20 predictions are equal, and no probability of a label differs by more than 0." in text
-    assert "Of the 10 corruptions at a severity, 0 have" in text
+    assert "The interval excludes 0 for 0 of the 10 corruptions at a severity." in text
 
 
 def test_figure_has_the_same_bytes_each_time() -> None:

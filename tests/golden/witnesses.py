@@ -146,7 +146,7 @@ def their_and_our_errors(found: Sequence[Corrupted], labels: Classes) -> tuple[F
 
 def interval(estimate: Estimate) -> str:
     """Return a difference in percentage points with its interval."""
-    return f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
+    return f"{estimate.value:+z.2f} [{estimate.low:+z.2f}, {estimate.high:+z.2f}]"
 
 
 def percent(share: float) -> str:
@@ -164,22 +164,26 @@ def error_cells(name: str, ours: Floats, theirs: Floats) -> tuple[str, ...]:
     return name, percent(theirs.mean()), percent(ours.mean()), interval(paired(ours, theirs, mean_percent))
 
 
-def corruption_table(found: Sequence[Corrupted], ours: Floats, theirs: Floats, corrected: Floats) -> str:
+def corruption_table(found: Sequence[Corrupted], ours: Floats, theirs: Floats, p: Floats, corrected: Floats) -> str:
     """Return the table of ImageNet-C by corruption, errors of shape (photographs, corruptions, severities)."""
     header = (
         "Corruption", "Error, script (%)", "Error, ours (%)", "Difference (points)", "Agreement with the script (%)",
-        "Agreement of two seeds (%)", "p",
+        "Agreement of two seeds (%)", "p", "p, corrected",
     )  # fmt: skip
     rows = [
         (
             *error_cells(f"`{each.name}`", ours[:, index], theirs[:, index]),
             percent((each.ours == each.theirs).mean()),
-            *((percent(agreement(each.ours)), p_text(corrected[index])) if each.draws else ("no draws", "")),
+            *(
+                (percent(agreement(each.ours)), p_text(p[index]), p_text(corrected[index]))
+                if each.draws
+                else ("no draws", "", "")
+            ),
         )
         for index, each in enumerate(found)
     ]
     flat = [each.reshape(len(each), -1) for each in (ours, theirs)]
-    return markdown_table(header, [*rows, (*error_cells("mean", *flat), "", "", "")])
+    return markdown_table(header, [*rows, (*error_cells("mean", *flat), "", "", "", "")])
 
 
 def severity_table(ours: Floats, theirs: Floats) -> str:
@@ -218,8 +222,8 @@ METHOD = f"""\
 exchanging its prediction with that for one of our seeds, at random and independently for each photograph and severity,
 changes neither of two statistics of the log-odds of the label: the absolute mean difference of the script from our
 seeds, and how much farther the script is from our seeds than they are from each other; p is twice the smaller share of
-exchanges that reach the observed value, corrected for the 15 corruptions (Holm). Values below {LEVEL} would speak
-against the hypothesis."""
+exchanges that reach the observed value. Corrected for the 15 corruptions by Holm's method, values below {LEVEL} reject
+the hypothesis."""
 
 
 def corruption_section(found: Sequence[Corrupted], labels: Classes) -> Iterator[str]:
@@ -229,28 +233,29 @@ def corruption_section(found: Sequence[Corrupted], labels: Classes) -> Iterator[
     cells = [paired(ours[:, c, s, None], theirs[:, c, s, None], mean_percent) for c, s in np.ndindex(ours.shape[1:])]
     apart = sum(not each.low <= 0 <= each.high for each in cells)
     drawn, fixed = ([each for each in found if each.draws is draws] for draws in (True, False))
-    corrected = holm(np.array([each.p_value() for each in found]))
-    rejected = sum(p < LEVEL for p in corrected)
+    p = np.array([each.p_value() for each in found])
+    corrected = holm(p)
+    rejected = int((corrected < LEVEL).sum())
     controls = [each.control() for each in drawn]
     same = sum(int((each.ours == each.theirs).sum()) for each in fixed)
     largest = max(float(abs(each.our_probabilities - each.their_probabilities).max()) for each in fixed)
     yield "## ImageNet-C"
     yield (
         f"The mean error is {100 * ours.mean():.2f} % on our images and {100 * theirs.mean():.2f} % on the script's: a "
-        f"difference of {interval(mean)} points. Of the {len(cells)} corruptions at a severity, {apart} have a "
-        "difference whose interval excludes 0."
+        f"difference of {interval(mean)} points. The interval excludes 0 for {apart} of the {len(cells)} corruptions "
+        "at a severity."
     )
     yield f"![Error on our images against error on the script's, {len(cells)} points along the diagonal]({FIGURE.name})"
     yield (
         "Each point is a corruption at a severity; its bar is the interval of the difference. Ours is the mean over "
         f"the seeds {', '.join(map(str, SEEDS))}."
     )
-    yield corruption_table(found, ours, theirs, corrected)
+    yield corruption_table(found, ours, theirs, p, corrected)
     yield METHOD
     yield (
         f"The hypothesis is rejected for {rejected} of the {len(drawn)} corruptions that draw random numbers; the "
-        f"smallest p is {p_text(min(corrected))}. As a control, our images of one seed stand for the script's of the "
-        f"next severity: the uncorrected p is then at most {p_text(max(controls))}."
+        f"smallest corrected p is {p_text(min(corrected))}. As a control, our images of one seed stand for the "
+        f"script's of the next severity: the largest p is then {p_text(max(controls))}, before the correction."
     )
     yield (
         f"The other {len(fixed)} corruptions draw nothing: {same:,} of {sum(each.ours.size for each in fixed):,} "

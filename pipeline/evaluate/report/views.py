@@ -34,10 +34,10 @@ class NumberFormat:
     least: float = 0
 
     def text(self, number: float) -> str:
-        """Return the number as text."""
+        """Return the number as text; without the sign of a zero."""
         if 0 <= number < self.least:
             return f"< {self.text(self.least)}"
-        return f"{number * self.scale:{',' if self.grouped else ''}.{self.digits}f}"
+        return f"{number * self.scale:z{',' if self.grouped else ''}.{self.digits}f}"
 
 
 PERCENT, COUNT = NumberFormat(100, 1), NumberFormat(1, 0, grouped=True)
