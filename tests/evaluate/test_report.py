@@ -201,9 +201,8 @@ def test_a_new_metric_is_defined_computed_and_listed(tmp_path: Path, monkeypatch
 
     def measured(evaluation: Evaluation, context: Context) -> Iterator[Results]:
         for each in imagenet_c.measure(evaluation, context):
-            found = Subject(evaluation, context).grid.estimate(
-                median, lambda means: np.nanmedian(means.cells, axis=(-2, -1))
-            )
+            subject = Subject(evaluation, context, benchmark=imagenet_c.BENCHMARK, what="corruption")
+            found = subject.grid.estimate(median, lambda means: np.nanmedian(means.cells, axis=(-2, -1)))
             yield replace(each, report=report, measures=[*each.measures, *found])
 
     report = replace(imagenet_c.REPORT, measure=measured, metrics=(*imagenet_c.REPORT.metrics, median))
