@@ -40,7 +40,7 @@ def loaded_by(program: str, folder: Path) -> set[str]:
         ("manifests", {"cv2"}),
         ("pipeline.builder.build, pipeline.builder.worker, pipeline.datasets.verify, pipeline.cli.app", {"ray"}),
         ("pipeline.images.decoders, pipeline.images.encoders", {"av", "torch", "nvidia"}),
-        ("pipeline.evaluate.report.figures, pipeline.evaluate.report.page", {"jinja2", "matplotlib"}),
+        ("pipeline.evaluate.report.figures, pipeline.evaluate.report.write", {"jinja2", "matplotlib"}),
         ("pipeline.evaluate.metrics", {"torch", "ray", "pandas", "pyarrow", "sklearn", "scipy"}),
         ("pipeline.evaluate.selection", {"scipy", "torch"}),
         ("pipeline.evaluate.models.loading", {"timm", "torchvision", "transformers", "onnxruntime", "onnx", "ray"}),
