@@ -130,7 +130,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
         with open(shared / f"{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (finished := shared / f"{name}.finished").exists():
-                (shared / name).mkdir()
+                (shared / name).mkdir(exist_ok=True)  # a test may have been skipped while it was filled
                 fill(shared / name)
                 finished.touch()
         return shared / name
