@@ -13,12 +13,18 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
-from pipeline.storage.safetensors import read_tensors, tensor_bytes
+from pipeline.errors import UserError
 from pipeline.transforms.family import Image
+
+try:
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load, save
+    from torch.nn import functional
+except ModuleNotFoundError as error:
+    raise UserError(f"stylised needs {error.name}, which is not installed: pip install {error.name}") from error
 
 Layers = Sequence[int | str]
 """Convolutions by the side of their kernels, "relu", "pool" (the largest of 2 x 2) and "up" (twice the side)."""
@@ -71,10 +77,7 @@ class StyleTransfer:
         if device == "cuda" and not torch.cuda.is_available():
             raise ValueError("PyTorch finds no GPU: use transforms.device = 'cpu'")
         self._device = device
-        self._weights = {
-            name: [torch.from_numpy(tensor).to(device) for tensor in read_tensors(data).values()]
-            for name, data in (("encoder", encoder), ("decoder", decoder))
-        }
+        self._weights = {"encoder": _in_order(encoder, device), "decoder": _in_order(decoder, device)}
         given, taken = self._weights["encoder"][-1].shape[0], self._weights["decoder"][0].shape[1]
         if given != taken:
             raise ValueError(
@@ -160,22 +163,29 @@ def weights_of(part: str, path: Path) -> NDArray[np.uint8]:
     kernels = [layer for layer in LAYERS[part] if isinstance(layer, int)]
     if len(names) < len(kernels) or (len(names) > len(kernels) and part == "decoder"):
         raise ValueError(f"{path} has {len(names)} convolutions, but the {part} of AdaIN has {len(kernels)}")
-    chosen, channels = dict[str, NDArray[np.float32]](), 3
+    chosen, channels = dict[str, torch.Tensor](), 3
     for index, (name, side) in enumerate(zip(names, kernels, strict=False)):
         weight, bias = tensors[name], tensors.get(f"{name.removesuffix('weight')}bias")
         takes = channels if index or part == "encoder" else weight.shape[1]
         gives = 3 if part == "decoder" and index == len(kernels) - 1 else weight.shape[0]
-        if weight.shape != (gives, takes, side, side) or bias is None or bias.shape != (gives,):
+        needed = (gives, takes, side, side), (gives,)
+        if bias is None or (tuple(weight.shape), tuple(bias.shape)) != needed:
             raise ValueError(
-                f"{path} does not fit the {part} of AdaIN: {name} has the shape {weight.shape} and the bias "
-                f"{'none' if bias is None else bias.shape}, but {(gives, takes, side, side)} and {(gives,)} are needed"
+                f"{path} does not fit the {part} of AdaIN: {name} has the shape {tuple(weight.shape)} and the bias "
+                f"{'none' if bias is None else tuple(bias.shape)}, but {needed[0]} and {needed[1]} are needed"
             )
-        chosen |= {f"{index}.weight": weight, f"{index}.bias": bias}
+        chosen |= {f"{index}.weight": weight.float().contiguous(), f"{index}.bias": bias.float().contiguous()}
         channels = gives
-    return np.frombuffer(tensor_bytes(chosen), np.uint8).copy()
+    return np.frombuffer(save(chosen), np.uint8).copy()
 
 
-def _tensors(path: Path) -> Mapping[str, NDArray[np.float32]]:
+def _in_order(weights: NDArray[np.uint8], device: str) -> list[torch.Tensor]:
+    """Return weight and bias of each convolution from what :func:`weights_of` returns."""
+    tensors = load(weights.tobytes())
+    return [tensors[f"{index // 2}.{('weight', 'bias')[index % 2]}"].to(device) for index in range(len(tensors))]
+
+
+def _tensors(path: Path) -> Mapping[str, torch.Tensor]:
     """Return the tensors in a file by their names. Raises ValueError for files of other kinds, which are not read."""
     if (size := path.stat().st_size) > LARGEST_FILE:
         raise ValueError(f"{path} has {size:,} bytes; at most {LARGEST_FILE:,} are allowed")
@@ -183,9 +193,9 @@ def _tensors(path: Path) -> Mapping[str, NDArray[np.float32]]:
         start = file.read(9)
     if start[8:] == b"{":
         try:
-            return read_tensors(np.fromfile(path, np.uint8))
-        except ValueError as error:
-            raise ValueError(f"{path} cannot be read: {error}") from error
+            return load(path.read_bytes())
+        except SafetensorError as error:
+            raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
     if not _is_torchscript(path):
         raise ValueError(
             f"{path} is neither a safetensors nor a TorchScript file; pickles (torch.save) can run code and are not "
@@ -197,7 +207,8 @@ def _tensors(path: Path) -> Mapping[str, NDArray[np.float32]]:
             module = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
     except Exception as error:  # damaged files raise many types
         raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {str(error)[:200]}") from error
-    return {name: tensor.detach().float().numpy() for name, tensor in module.state_dict().items()}
+    state: Mapping[str, torch.Tensor] = module.state_dict()
+    return state
 
 
 def _is_torchscript(path: Path) -> bool:

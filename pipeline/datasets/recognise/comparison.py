@@ -208,9 +208,7 @@ class Comparison:
     ) -> Image:
         """Return an image of ours, altered and compressed like theirs."""
         encoder = _recipe(alteration).encoder
-        image = self._rendered(
-            photograph, level, draw, Alteration(alteration.recipe, preparation=alteration.preparation)
-        )
+        image = self._rendered(photograph, level, draw, alteration.prepared)
         if alteration.stored:
             image = encoder.stored(image)
         image = moved(image, alteration, size)
@@ -224,8 +222,7 @@ class Comparison:
         return statistics(view(self._ours(photograph, level, draw, *how)), self._clean(photograph, alteration, size))
 
     def _view_clean(self, photograph: SourceImage, alteration: Alteration, size: Size) -> View:
-        unmoved = Alteration(alteration.recipe, preparation=alteration.preparation)
-        prepared = self._photographs.prepared(unmoved, photograph)
+        prepared = self._photographs.prepared(alteration.prepared, photograph)
         return view(inside(moved(prepared, alteration, size), alteration))
 
 

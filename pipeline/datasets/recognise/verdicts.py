@@ -85,6 +85,11 @@ class Alteration(NamedTuple):
     preparation: str = ""
 
     @property
+    def prepared(self) -> Alteration:
+        """The preparation alone, before anything was done to finished images."""
+        return Alteration(self.recipe, preparation=self.preparation)
+
+    @property
     def moved(self) -> bool:
         """Whether pixels of finished images have other places."""
         return bool(self.fit) or any(self.shift)
