@@ -1,19 +1,20 @@
-"""A lock for stores without kernel locks, made of ticket and heartbeat files.
+"""A lock for stores without kernel locks: a ticket, which only one build can write and which it renews.
 
-Each build writes a ticket and updates a heartbeat file. A build that finds another live build's ticket backs off. Each
-build writes its ticket before listing, so at least one of two sees the other. Ticket times cannot decide which build
-came first, because a store may show a ticket later than its time and another build may have listed in between. They
-only show whether two builds started at the same time: these may have seen each other, so both wait and try again. The
-heartbeat of a killed build stops, and the next build deletes its ticket.
+A build lists the tickets. If one of them is renewed while it waits, another build is alive, and it stops. Otherwise it
+writes the ticket with the next number, by a write that fails if the file exists: of builds that start together, one
+succeeds. It lists once more, and stops if there is a ticket that it did not see at first: each build writes before this
+listing, so at least one of two sees the other. Then it deletes the tickets of builds that were killed.
+
+Some stores overwrite a file where they should fail. A second write shows this; there, tickets have unique names, and
+builds that start together may all stop.
 """
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Protocol
@@ -21,14 +22,11 @@ from typing import Protocol
 from pipeline.errors import UnreachableError, UserError
 from pipeline.storage.base import Store
 
-HEARTBEAT_S = 5.0
+RENEWAL_S = 5.0
 TIMEOUT_S = 20.0
-"""Seconds without a heartbeat after which a build is considered dead."""
+"""Seconds without a renewal after which a build is considered dead."""
 
-TIE_WAIT_S = 5.0
-"""Longest random wait in seconds before builds that started at the same time try again."""
-
-_FOLDER, _TICKET, _HEARTBEAT = ".lock", ".ticket", ".alive"
+_FOLDER = ".lock"
 
 
 class Files(Store, Protocol):
@@ -37,45 +35,37 @@ class Files(Store, Protocol):
     def modified(self, name: str) -> datetime | None:
         """Return when a file was last written, by the clock of the store, or None if it does not exist."""
 
+    def create(self, data: bytes, name: str) -> bool:
+        """Write a small file unless it exists. Return whether its content is ``data`` now."""
+
 
 @contextmanager
 def lease(files: Files) -> Iterator[None]:
     """Lock the store while the block runs. Raise UserError if another build holds the lock."""
-    for attempt in (1, 2):
-        with _ticket(files) as own:
-            others = [ticket for ticket in _tickets(files) if ticket != own]
-            if attempt == 2 or _is_newest(files, own, others):
-                _refuse_if_alive(files, others)
-                for other in others:
-                    _delete(files, other)
-                yield
-                return
-        time.sleep(random.uniform(0, TIE_WAIT_S))
+    dead = set(check_lease(files))
+    with _ticket(files, dead) as own:
+        if set(files.listing(_FOLDER, "")) - dead - {own}:
+            raise _refusal(files)
+        for ticket in dead:
+            files.remove(ticket)
+        yield
 
 
-def check_lease(files: Files) -> None:
-    """Raise UserError if another build holds the lock. Write nothing."""
-    _refuse_if_alive(files, _tickets(files))
-
-
-def _refuse_if_alive(files: Files, others: Iterable[str]) -> None:
-    if any(_is_alive(files, other) for other in others):
-        raise UserError(f"another build is writing to {files.root}: wait for it to finish, or choose another folder")
-
-
-def _tickets(files: Files) -> list[str]:
-    return [name.removesuffix(_TICKET) for name in files.listing(_FOLDER, _TICKET)]
+def check_lease(files: Files) -> Collection[str]:
+    """Return the tickets of builds that were killed. Raise UserError if a build holds the lock. Write nothing."""
+    tickets = files.listing(_FOLDER, "")
+    if any(_is_alive(files, ticket) for ticket in tickets):
+        raise _refusal(files)
+    return tickets
 
 
 @contextmanager
-def _ticket(files: Files) -> Iterator[str]:
-    """Write a ticket and send heartbeats until the block ends. Yield the name of the ticket."""
-    own = f"{_FOLDER}/{uuid.uuid4().hex}"
-    files.publish_bytes(b"", own + _HEARTBEAT)
-    files.publish_bytes(b"", own + _TICKET)
+def _ticket(files: Files, others: Collection[str]) -> Iterator[str]:
+    """Write the next ticket, and renew it until the block ends. Yield its name. Raise UserError if it is taken."""
+    own = _written(files, others)
     ended = threading.Event()
-    heartbeats = threading.Thread(target=_send_heartbeats, args=(files, own, ended), daemon=True)
-    heartbeats.start()
+    renewals = threading.Thread(target=_renew, args=(files, own, ended), daemon=True)
+    renewals.start()
     answers = True
     try:
         yield own
@@ -85,39 +75,40 @@ def _ticket(files: Files) -> Iterator[str]:
     finally:
         ended.set()
         if answers:
-            heartbeats.join()
-            _delete(files, own)
+            renewals.join()
+            files.remove(own)
 
 
-def _send_heartbeats(files: Files, own: str, ended: threading.Event) -> None:
-    while not ended.wait(HEARTBEAT_S):
+def _written(files: Files, others: Collection[str]) -> str:
+    numbers = (other.removeprefix(f"{_FOLDER}/").partition("-")[0] for other in others)
+    own = f"{_FOLDER}/{1 + max((int(number) for number in numbers if number.isdecimal()), default=0)}"
+    name = uuid.uuid4().hex
+    if not files.create(name.encode(), own):
+        raise _refusal(files)
+    if not files.create(b"overwritten", own):
+        return own
+    files.publish_bytes(b"unique", f"{own}-{name}")
+    files.remove(own)
+    return f"{own}-{name}"
+
+
+def _renew(files: Files, own: str, ended: threading.Event) -> None:
+    while not ended.wait(RENEWAL_S):
         try:
-            files.publish_bytes(b"", own + _HEARTBEAT)
+            files.publish_bytes(b"renewed", own)
         except (OSError, UnreachableError):
-            continue  # the build itself reports such errors; the next heartbeat may succeed
+            continue  # the build itself reports such errors; the next renewal may succeed
 
 
-def _is_newest(files: Files, own: str, others: Iterable[str]) -> bool:
-    """Return whether all other tickets are older than this one."""
-    own_time = files.modified(own + _TICKET)
-    if own_time is None:
-        raise UnreachableError(f"{files.root} lost a file that was just written to it")
-    times = (files.modified(other + _TICKET) for other in others)
-    return all(written is None or written < own_time for written in times)
-
-
-def _is_alive(files: Files, other: str) -> bool:
-    """Return whether the owner of a ticket sends a heartbeat within the timeout."""
-    last, until = files.modified(other + _HEARTBEAT), time.monotonic() + TIMEOUT_S
+def _is_alive(files: Files, ticket: str) -> bool:
+    """Return whether the owner of a ticket renews it within the timeout."""
+    last, until = files.modified(ticket), time.monotonic() + TIMEOUT_S
     while time.monotonic() < until:
         time.sleep(1.0)
-        if files.modified(other + _TICKET) is None:
-            return False
-        if files.modified(other + _HEARTBEAT) != last:
-            return True
+        if (now := files.modified(ticket)) != last:
+            return now is not None
     return False
 
 
-def _delete(files: Files, ticket: str) -> None:
-    files.remove(ticket + _TICKET)
-    files.remove(ticket + _HEARTBEAT)
+def _refusal(files: Files) -> UserError:
+    return UserError(f"another build is writing to {files.root}: wait for it to finish, or choose another folder")

@@ -117,7 +117,7 @@ class UrlStore:
         """Return when a file was last written, by the clock of the store, or None if it does not exist."""
         try:
             return with_retries(f"read {self.root}/{name}", self._files.modified, self._path(name))
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return None
 
     def entries(self, folder: str) -> list[FolderEntry]:
@@ -171,6 +171,13 @@ class UrlStore:
         scratch.write_bytes(data)
         self.publish(scratch, name)
 
+    def create(self, data: bytes, name: str) -> bool:
+        """Write a small file, not an empty one, unless it exists. Return whether its content is ``data`` now.
+
+        The content tells, because an earlier attempt may have written the file without an answer.
+        """
+        return with_retries(f"write {self.root}/{name}", self._create, data, self._path(name))
+
     def remove(self, name: str) -> None:
         """Delete a file if it exists."""
         try:
@@ -206,6 +213,18 @@ class UrlStore:
         _verify_upload(written, files, path)
         if not self._atomic:
             files.mv(path, target)
+
+    def _create(self, data: bytes, path: str) -> bool:
+        files = self._files
+        if not self._atomic:
+            files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        try:
+            with files.open(path, "xb") as file:
+                file.write(data)
+        except Exception:  # of many kinds if the file exists
+            if not files.exists(path):
+                raise
+        return bool(files.cat_file(path) == data)
 
     def _find_at_once(self, folder: str) -> Iterable[Mapping[str, Any]]:
         """Return all files below a folder with one request, for object stores, which list by prefix."""

@@ -7,10 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from threading import Barrier, Event
@@ -200,7 +198,7 @@ def test_groups_are_read_ahead_in_order(sizes: list[int]) -> None:
 @pytest.fixture
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the intervals of the lease."""
-    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.3)
+    monkeypatch.setattr(lease, "RENEWAL_S", 0.3)
     monkeypatch.setattr(lease, "TIMEOUT_S", 6.0)
 
 
@@ -208,11 +206,12 @@ def test_a_second_build_is_refused_until_the_first_ends(store: UrlStore, short_t
     with store.exclusive(), pytest.raises(UserError, match="another build is writing"), store.exclusive():
         pass
     with store.exclusive():
-        assert len(store.listing(".lock", "")) == 2
+        assert list(store.listing(".lock", "")) == [".lock/1"]
     assert store.listing(".lock", "") == {}
 
 
-def test_at_most_one_of_simultaneous_builds_gets_the_lease(store: UrlStore, short_timeouts: None) -> None:
+def builds_at_once(store: UrlStore) -> list[int]:
+    """Start four builds together. Return those that got the lease; the others were refused."""
     together, others_refused = Barrier(4), Event()
     inside: list[int] = []
     refused: list[int] = []
@@ -232,36 +231,31 @@ def test_at_most_one_of_simultaneous_builds_gets_the_lease(store: UrlStore, shor
         for tried in [pool.submit(build, number) for number in range(4)]:
             tried.result(timeout=60)
     assert sorted(inside + refused) == [0, 1, 2, 3]
-    assert len(inside) <= 1
+    return inside
 
 
-def test_a_ticket_with_a_later_time_is_respected(
-    store: UrlStore, short_timeouts: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_one_of_simultaneous_builds_gets_the_lease(store: UrlStore, short_timeouts: None) -> None:
+    assert len(builds_at_once(store)) == 1
+
+
+def test_a_store_that_overwrites_gives_the_lease_to_at_most_one_build(
+    store: UrlStore, short_timeouts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store may show a ticket later than its time, after the other build listed the tickets."""
-    monkeypatch.setattr(lease, "TIE_WAIT_S", 0.0)
-    with store.exclusive():
-        (ticket,) = (tmp_path / "data" / ".lock").glob("*.ticket")
-        os.utime(ticket, times=(time.time() + 60,) * 2)
-        with pytest.raises(UserError, match="another build is writing"), store.exclusive():
-            pass
+    def overwrite(self: UrlStore, data: bytes, name: str) -> bool:
+        self.publish_bytes(data, name)
+        return True
+
+    monkeypatch.setattr(UrlStore, "create", overwrite)
+    assert len(builds_at_once(store)) <= 1
+    with store.exclusive(), pytest.raises(UserError, match="another build is writing"), store.exclusive():
+        pass
 
 
-def test_simultaneous_builds_retry_once(store: UrlStore, short_timeouts: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3 has times in whole seconds, which may not show which ticket was first."""
-    monkeypatch.setattr(UrlStore, "modified", lambda self, name: datetime(2026, 1, 1, tzinfo=UTC))
-    waits: list[float] = []
-
-    def no_wait(low: float, high: float) -> float:
-        waits.append(high)
-        return low
-
-    monkeypatch.setattr("pipeline.storage.lease.random.uniform", no_wait)
-    store.publish_bytes(b"", ".lock/other.ticket")
-    store.publish_bytes(b"", ".lock/other.alive")
-    with store.exclusive():  # the other build sends no heartbeat
-        assert waits == [lease.TIE_WAIT_S]
-        assert ".lock/other.ticket" not in store.listing(".lock", "")
+def test_a_file_is_created_once(store: UrlStore) -> None:
+    assert store.create(b"first", "a/x")
+    assert not store.create(b"second", "a/x")
+    assert store.create(b"first", "a/x"), "an earlier attempt wrote it"
+    assert store.read("a/x") == b"first"
 
 
 HOLDER = """
