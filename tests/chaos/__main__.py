@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.chaos.log import Log
 from tests.chaos.report import Run, environment, read_facts, split_page, write_facts, write_page
 from tests.chaos.scenarios import SCENARIOS, shares
-from tests.chaos.stage import stage
+from tests.chaos.stage import STORES, stage
 from tests.chaos.trial import Result, run_scenario
 
 WORK, FACTS = Path("build/chaos"), Path("build/chaos.json")
@@ -26,7 +26,7 @@ def main() -> int:
     start, log, results = time.monotonic(), Log(), list[Result]()
     selected = [scenario for scenario in SCENARIOS if arguments.only in scenario.name]
     counts = shares(arguments.faults)
-    with stage(WORK.resolve(), arguments.short, log) as prepared:
+    with stage(WORK.resolve(), arguments.short, log, arguments.store) as prepared:
         for scenario in selected:
             result = run_scenario(prepared, scenario, counts[scenario.name], arguments.seed)
             results.append(result)
@@ -50,6 +50,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=200, help="Minimum number of faults to inject.")
     parser.add_argument("--only", default="", help="Run only scenarios whose names contain this text.")
     parser.add_argument("--short", action="store_true", help="Use fewer images.")
+    parser.add_argument("--store", choices=STORES, default="moto", help="S3 server to use.")
     parser.add_argument("--report", type=_page, help="Page to write the figures into, for example docs/faults.md.")
     parser.add_argument(
         "--facts", type=Path, help="Facts of an earlier run to report, for example build/chaos.json; runs nothing."

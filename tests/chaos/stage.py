@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tests.chaos.log import Log
@@ -14,6 +14,7 @@ from tests.chaos.machines import ENGINES, Machines
 from tests.chaos.proxy import FaultProxy
 from tests.chaos.scenarios import Selection
 from tests.conftest import ROOT, write_small_source
+from tests.factories.ceph import ceph
 from tests.factories.object_store import ObjectStore, object_store, upload
 
 MACHINES, _SHORT_MACHINES = 3, 2
@@ -100,11 +101,15 @@ class Stage:
             machines.close()
 
 
+STORES: Mapping[str, Callable[[], AbstractContextManager[ObjectStore]]] = {"moto": object_store, "ceph": ceph}
+"""S3 servers by name."""
+
+
 @contextmanager
-def stage(work: Path, short: bool, log: Log) -> Iterator[Stage]:
+def stage(work: Path, short: bool, log: Log, store_name: str = "moto") -> Iterator[Stage]:
     """Provide the shared resources, and release them at the end."""
     work.mkdir(parents=True)
-    with object_store() as store:
+    with STORES[store_name]() as store:
         proxy = FaultProxy(store.endpoint, log)
         try:
             made = Stage(work, short, log, store, proxy)

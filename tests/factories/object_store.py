@@ -6,12 +6,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import s3fs
+
+KEY = "testing"
+"""Access key and secret key."""
 
 _START_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 10
@@ -33,8 +36,8 @@ class ObjectStore:
         """Return the environment variables of a user's shell. ``endpoint`` is a proxy to use."""
         return {
             "AWS_ENDPOINT_URL": endpoint or self.endpoint,
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": KEY,
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_EC2_METADATA_DISABLED": "true",
         }
@@ -42,8 +45,8 @@ class ObjectStore:
     def files(self) -> s3fs.S3FileSystem:
         """Return the store as a file system that connects directly and does not cache listings."""
         return s3fs.S3FileSystem(
-            key="testing",
-            secret="testing",
+            key=KEY,
+            secret=KEY,
             endpoint_url=self.endpoint,
             client_kwargs={"region_name": "us-east-1"},
             use_listings_cache=False,
@@ -62,7 +65,7 @@ def object_store() -> Iterator[ObjectStore]:
     command = [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _wait_until_ready(server, port)
+        wait_until_ready(port, lambda: server.poll() is None)
         store = ObjectStore(f"http://127.0.0.1:{port}")
         store.files().call_s3("create_bucket", Bucket=store.bucket)
         yield store
@@ -88,14 +91,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_ready(server: subprocess.Popen[bytes], port: int) -> None:
-    """Return when the server accepts connections. Raises RuntimeError if it does not."""
+def wait_until_ready(port: int, is_alive: Callable[[], bool] = lambda: True) -> None:
+    """Return when a server accepts connections. Raises RuntimeError if it does not."""
     limit = time.monotonic() + _START_TIMEOUT_S
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return
         except OSError as error:
-            if server.poll() is not None or time.monotonic() > limit:
-                raise RuntimeError(f"moto's S3 server does not answer on port {port}") from error
+            if not is_alive() or time.monotonic() > limit:
+                raise RuntimeError(f"the S3 server does not answer on port {port}") from error
             time.sleep(0.05)

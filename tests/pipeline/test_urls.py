@@ -26,6 +26,7 @@ from pipeline.storage import LocalStore, UrlStore, find_place, open_store, read_
 from tests.chaos.log import Log
 from tests.chaos.proxy import FaultProxy, cut
 from tests.conftest import ROOT, Run, write_small_source
+from tests.factories.ceph import ceph
 from tests.factories.digests import data_digests
 from tests.factories.evaluator import evaluated
 from tests.factories.impatient import StrandedWorker, impatient
@@ -35,9 +36,9 @@ from tests.factories.object_store import ObjectStore, object_store, upload
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[ObjectStore]:
-    with object_store() as store, pytest.MonkeyPatch.context() as patch:
+@pytest.fixture(scope="module", params=[object_store, pytest.param(ceph, marks=pytest.mark.large)])
+def s3(request: pytest.FixtureRequest) -> Iterator[ObjectStore]:
+    with request.param() as store, pytest.MonkeyPatch.context() as patch:
         for name, value in store.environment().items():
             patch.setenv(name, value)
         # The module's tests may run in several groups: connections of an earlier group are to a server that has ended.
