@@ -25,6 +25,8 @@ def main() -> int:
     shutil.rmtree(WORK, ignore_errors=True)
     start, log, results = time.monotonic(), Log(), list[Result]()
     selected = [scenario for scenario in SCENARIOS if arguments.only in scenario.name]
+    if not selected:
+        sys.exit(f"no name of a scenario contains {arguments.only!r}: {', '.join(each.name for each in SCENARIOS)}")
     counts = shares(arguments.faults)
     with stage(WORK.resolve(), arguments.short, log, arguments.store) as prepared:
         for scenario in selected:
