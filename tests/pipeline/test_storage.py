@@ -198,6 +198,7 @@ def test_groups_are_read_ahead_in_order(sizes: list[int]) -> None:
 @pytest.fixture
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the intervals of the lease."""
+    temporary_folder()  # starts a process, which threads must not try with --quick
     monkeypatch.setattr(lease, "RENEWAL_S", 0.3)
     monkeypatch.setattr(lease, "TIMEOUT_S", 6.0)
 
