@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import copy, inlined, kernel
 from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.drawing.blend import repeat_channels
 from corruptions.kernels.planes import to_unit
@@ -31,55 +31,66 @@ def displaced(total, roughness, u):
     return total / type(roughness)(4) + roughness * (-roughness + (roughness + roughness) * u)
 
 
-@kernel
-def centre_points(grid, draws, roughness):
-    """Return the centres of the squares of a periodic grid, (n + 1, n + 1).
+@inlined
+def widen(row, next_row, lowest, highest):
+    """Lower and raise two arrays to the values of two rows where these are beyond them.
 
-    The centre of the square at (row, column) is stored at (row + 1, column + 1).
+    Comparisons vectorise; min and max of floats do not, because they handle NaN.
     """
-    n = grid.shape[0] - 1
-    out = np.empty_like(grid)
-    for i in range(n):
-        row, below, u, target = grid[i], grid[i + 1], draws[i * n : (i + 1) * n], out[i + 1][1:]
-        right, below_right = row[1:], below[1:]
-        for j in range(n):
-            target[j] = displaced((row[j] + below[j]) + (right[j] + below_right[j]), roughness, u[j])
-        out[i + 1, 0] = out[i + 1, n]
-    out[0] = out[n]
-    return out
+    for i in range(row.size):
+        least = row[i] if row[i] < next_row[i] else next_row[i]
+        most = row[i] if row[i] > next_row[i] else next_row[i]
+        lowest[i] = least if least < lowest[i] else lowest[i]
+        highest[i] = most if most > highest[i] else highest[i]
+
+
+@inlined
+def centre_row(row, below, u, roughness, centres):
+    """Write the centres of the squares below a row of a periodic grid to ``centres`` (n + 1,), from its second on."""
+    n = u.size
+    right, below_right, target = row[1:], below[1:], centres[1:]
+    for j in range(n):
+        target[j] = displaced((row[j] + below[j]) + (right[j] + below_right[j]), roughness, u[j])
+    centres[0] = centres[n]
 
 
 @kernel
-def refine(grid, draws, roughness):
-    """Return a periodic map on a grid twice as fine.
+def refine(grid, draws, roughness, rows, lowest, highest):
+    """Return the upper rows of a periodic map on a grid twice as fine.
 
     Args:
-        grid: Heights (n + 1, n + 1), with the first row and column repeated at the end.
+        grid: Heights (n + 1, n + 1) or more, with the first row and column repeated at the end.
         draws: Uniform numbers in 0..1; the first 3 n^2 are used. Their float type is used for the computation.
         roughness: Roughness of this step.
+        rows: Number of rows, even, at most 2 n. Two more follow: the first one again if all are kept, and a spare one.
+        lowest: Smallest heights, (2 n + 1,) or more, to which those of this step are added.
+        highest: Largest heights, likewise.
     """
-    n = grid.shape[0] - 1
-    out = np.empty((2 * n + 1, 2 * n + 1), draws.dtype)
-    centres = centre_points(grid, draws, roughness)
+    n = grid.shape[1] - 1
+    out = np.empty((rows + 2, 2 * n + 1), draws.dtype)
+    centre, above = np.empty(n + 1, draws.dtype), np.empty(n + 1, draws.dtype)
+    centre_row(grid[n - 1], grid[n], draws[(n - 1) * n : n * n], roughness, centre)
     for i in range(n):
-        row, right, below, above, centre = grid[i], grid[i][1:], grid[i + 1], centres[i][1:], centres[i + 1][1:]
-        before = centres[i + 1]
+        centre, above = above, centre
+        row, below, right, middle, upper = grid[i], grid[i + 1], grid[i][1:], centre[1:], above[1:]
+        centre_row(row, below, draws[i * n : (i + 1) * n], roughness, centre)
         u, v = draws[(n + i) * n : (n + i + 1) * n], draws[(2 * n + i) * n : (2 * n + i + 1) * n]
-        even, odd = out[2 * i], out[2 * i + 1]
+        even, odd = out[min(2 * i, rows)], out[min(2 * i, rows) + 1]
         for j in range(n):
             even[2 * j] = row[j]
-            even[2 * j + 1] = displaced((centre[j] + above[j]) + (row[j] + right[j]), roughness, u[j])
+            even[2 * j + 1] = displaced((middle[j] + upper[j]) + (row[j] + right[j]), roughness, u[j])
         for j in range(n):
-            odd[2 * j] = displaced((centre[j] + before[j]) + (row[j] + below[j]), roughness, v[j])
-            odd[2 * j + 1] = centre[j]
+            odd[2 * j] = displaced((middle[j] + centre[j]) + (row[j] + below[j]), roughness, v[j])
+            odd[2 * j + 1] = middle[j]
         even[2 * n], odd[2 * n] = even[0], odd[0]
-    out[2 * n] = out[0]
+        widen(even, odd, lowest, highest)
+    copy(out[0], out[rows])  # the map is periodic
     return out
 
 
 @kernel
-def height_map(draws, side, decay):
-    """Return a diamond-square height map, (side + 1, side + 1), with the first row and column repeated at the end.
+def height_map(draws, side, decay, height):
+    """Return the upper rows of a diamond-square height map, and the lowest and highest point of the whole map.
 
     Each step stores its points contiguously. In place, the last step would read them at the stride of the coarse grid.
 
@@ -87,32 +98,22 @@ def height_map(draws, side, decay):
         draws: Uniform floats in 0..1, ``count_draws(side)`` of them.
         side: A power of two.
         decay: Factor by which the roughness decreases from step to step.
+        height: Number of rows that are needed. A few more follow.
     """
     grid = np.zeros((2, 2), draws.dtype)
-    roughness = FIRST_ROUGHNESS
-    used = 0
-    while grid.shape[0] - 1 < side:
-        points = (grid.shape[0] - 1) ** 2
-        grid = refine(grid, draws[used:], draws.dtype.type(roughness))
-        used += 3 * points
+    lowest, highest = np.zeros(side + 1, draws.dtype), np.zeros(side + 1, draws.dtype)
+    roughness, used, n = FIRST_ROUGHNESS, 0, 1
+    while n < side:
+        rows = height + height % 2 if 2 * n == side else 2 * n
+        grid = refine(grid, draws[used:], draws.dtype.type(roughness), rows, lowest, highest)
+        used += 3 * n * n
         roughness /= decay
-    return grid
+        n *= 2
+    return grid, lowest.min(), highest.max()
 
 
 @kernel
-def min_max(rows):
-    """Return the smallest and largest value of a 2D array, per column first, which vectorises."""
-    smallest, largest = rows[0].copy(), rows[0].copy()
-    for y in range(1, rows.shape[0]):
-        row = rows[y]
-        for x in range(row.size):  # comparisons vectorise; min and max of floats do not, because they handle NaN
-            smallest[x] = row[x] if row[x] < smallest[x] else smallest[x]
-            largest[x] = row[x] if row[x] > largest[x] else largest[x]
-    return smallest.min(), largest.max()
-
-
-@kernel
-def blend_fog(pixels, heights, amount):
+def blend_fog(pixels, heights, smallest, largest, amount):
     """Return the image blended with fog, uint8 (H, W * 3): (x + amount * map) * b / (b + amount), in 0..1.
 
     ``map`` is the top left part of the heights, scaled so that all of them are in 0..1, and b is the largest x. All
@@ -124,11 +125,16 @@ def blend_fog(pixels, heights, amount):
     Args:
         pixels: uint8 (H, W * 3).
         heights: Height map, float32 or float64.
+        smallest: Lowest point of the whole map.
+        largest: Its highest point.
         amount: Thickness of the fog.
     """
-    smallest, largest = min_max(heights)
     lowest, extent = np.float64(smallest), np.float64(largest) - np.float64(smallest)
-    brightest = min_max(pixels)[1] / 255.0
+    white = np.uint8(0)
+    for y in range(pixels.shape[0]):
+        for level in pixels[y]:
+            white = max(white, level)
+    brightest = white / 255.0
     gain = np.float32(brightest / (brightest + amount))
     scale = np.float32(amount * 255.0 / extent) * gain
     bound = np.float32(5 * 255 * 2.0**-24 + 3 * 2.0**-17)
@@ -163,5 +169,6 @@ def fog(image: NDArray[np.uint8], draws: NDArray[Any], side: int, amount: float,
     Returns:
         A new uint8 array (H, W, 3).
     """
-    heights = height_map(draws, side, float(decay))
-    return blend_fog(image.reshape(image.shape[0], -1), heights, float(amount)).reshape(image.shape)
+    height = image.shape[0]
+    heights = height_map(draws, side, float(decay), height)
+    return blend_fog(image.reshape(height, -1), *heights, float(amount)).reshape(image.shape)
