@@ -13,6 +13,7 @@ from corruptions import jpeg
 from corruptions.catalogue import Image, Transform, table, with_detection
 from corruptions.draws import DrawSource
 from corruptions.kernels.colour import color, contrast
+from corruptions.kernels.planes import pack
 from corruptions.kernels.sampling import elastic
 from corruptions.kernels.sampling import pixelate as resize
 from corruptions.kernels.smoothing import mirrored
@@ -111,7 +112,10 @@ def distort(image: Image, parameters: Elastic | ScaledElastic, draws: ElasticDra
     """Return the image after a random affine map and smooth random displacements."""
     height, width, _ = image.shape
     if isinstance(parameters, ScaledElastic):
-        sigmas, warped = (parameters.sigma * height, parameters.sigma * width), elastic.unwarped(image)
+        sigmas, warped = (
+            (parameters.sigma * height, parameters.sigma * width),
+            (image.transpose(2, 0, 1), pack(image.reshape(-1))),
+        )
     else:
         sigmas = (parameters.sigma, parameters.sigma)
         warped = elastic.warp(image, elastic.affine_inverse(height, width, draws.jitter).astype(np.float32))

@@ -1,7 +1,7 @@
 """Elastic distortion: an affine map by OpenCV, then smooth random displacements by SciPy, both sampled bilinearly.
 
 The result of the affine map, in float32, is stored as fine pixels, rounded down. The second sampling is computed in
-float32 from these, with a proven bound of its error (:func:`sample_fine`). Pixels that the bound leaves undecided are
+float32 from these, with a proven bound of its error (:func:`sample`). Pixels that the bound leaves undecided are
 computed again in the published arithmetic (:func:`published_pixel`).
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, positions
-from corruptions.kernels.planes import deinterleave, gather, interleave, pack, to_unit
+from corruptions.kernels.planes import gather, interleave, pack, to_unit
 from corruptions.kernels.smoothing.waves import mirror_index
 from corruptions.kernels.vectors import fma
 
@@ -28,6 +28,10 @@ MASK = np.uint32(2**CHANNEL - 1)
 """Bits of one channel."""
 ONE_LEVEL = np.float32(2**FRACTION)
 """One level in the fixed-point format of a fine pixel."""
+LEVEL, GREEN, BLUE_BYTE = np.uint32(FRACTION), np.uint32(8), np.uint32(16)
+"""Shift of a level to a fine pixel, and the first bits of green and blue in a packed pixel."""
+FINE_LEVEL = np.uint32(255 << FRACTION)
+"""Bits of a level in a fine pixel."""
 BYTE = np.uint32(255)
 """Bits of an 8-bit channel."""
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
@@ -132,6 +136,13 @@ def unpack_fine(low, high):
 
 
 @inlined
+def unpack_levels(word):
+    """Return the channels of a packed pixel, float32, as a fine pixel has them: each level l is fl(255 fl(l / 255))."""
+    red, green, blue = word << LEVEL & FINE_LEVEL, word >> GREEN << LEVEL & FINE_LEVEL, word >> BLUE_BYTE << LEVEL
+    return np.float32(np.int32(red)), np.float32(np.int32(green)), np.float32(np.int32(blue))
+
+
+@inlined
 def bilinear(a, b, c, d, fraction_x, fraction_y):
     """Return the interpolation of upper left, upper right, lower left and lower right. Exact if they are equal."""
     upper = a + (b - a) * fraction_x
@@ -164,15 +175,15 @@ def sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, reds, greens, blues
 
 @inlined
 def bounds(a, b, c, d, fraction_x, fraction_y):
-    """Return whole numbers, in 1 / 2**13 levels, between which the published value is. See :func:`sample_fine`."""
+    """Return whole numbers, in 1 / 2**13 levels, between which the published value is. See :func:`sample`."""
     middle = bilinear(a, b, c, d, fraction_x, fraction_y)
     flat = (a == b) & (a == c) & (a == d)
     return np.int32(a if flat else middle - ONE), np.int32(a if flat else middle + TWO)
 
 
-@kernel
-def sample_fine(uppers, lowers, xs, ys, reds, greens, blues, marks):
-    """Write rows of truncated levels from the gathered fine pixels, as halves of words, and the fractions.
+@inlined
+def sample(corners, x, fractions, planes, marks):
+    """Write the truncated levels of pixel ``x`` to ``planes`` from its four fine pixels and the fractions.
 
     ``marks`` is 0 where the levels are certain. The unit of the following bound is 1 / 2**13 level; 255 levels are
     less than 2**21 units. The published value is fl(255 fl(t)), where t interpolates the warped image in float64 and
@@ -184,18 +195,35 @@ def sample_fine(uppers, lowers, xs, ys, reds, greens, blues, marks):
       1/8 along each axis, and five float32 operations, each off by at most 1/16. Thus the published value is between
       1 unit below the computed one (3/8 + 2/8 + 5/16 = 15/16) and 2 units above it.
     """
+    a, b, c, d = corners
+    fraction_x, fraction_y = fractions
+    red, most_red = bounds(a[0], b[0], c[0], d[0], fraction_x, fraction_y)
+    green, most_green = bounds(a[1], b[1], c[1], d[1], fraction_x, fraction_y)
+    blue, most_blue = bounds(a[2], b[2], c[2], d[2], fraction_x, fraction_y)
+    planes[0][x], planes[1][x], planes[2][x] = (
+        np.uint8(red >> FRACTION),
+        np.uint8(green >> FRACTION),
+        np.uint8(blue >> FRACTION),
+    )
+    marks[x] = np.uint8(((red ^ most_red) | (green ^ most_green) | (blue ^ most_blue)) >> FRACTION != 0)
+
+
+@kernel
+def sample_fine(uppers, lowers, xs, ys, planes, marks):
+    """Write rows of truncated levels by :func:`sample` from the gathered fine pixels, as halves of words."""
     for x in range(xs.size):
         a, b = unpack_fine(uppers[4 * x], uppers[4 * x + 1]), unpack_fine(uppers[4 * x + 2], uppers[4 * x + 3])
         c, d = unpack_fine(lowers[4 * x], lowers[4 * x + 1]), unpack_fine(lowers[4 * x + 2], lowers[4 * x + 3])
-        red, most_red = bounds(a[0], b[0], c[0], d[0], xs[x], ys[x])
-        green, most_green = bounds(a[1], b[1], c[1], d[1], xs[x], ys[x])
-        blue, most_blue = bounds(a[2], b[2], c[2], d[2], xs[x], ys[x])
-        reds[x], greens[x], blues[x] = (
-            np.uint8(red >> FRACTION),
-            np.uint8(green >> FRACTION),
-            np.uint8(blue >> FRACTION),
-        )
-        marks[x] = np.uint8(((red ^ most_red) | (green ^ most_green) | (blue ^ most_blue)) >> FRACTION != 0)
+        sample((a, b, c, d), x, (xs[x], ys[x]), planes, marks)
+
+
+@kernel
+def sample_levels(uppers, lowers, xs, ys, planes, marks):
+    """Write rows of truncated levels by :func:`sample` from the gathered packed pixels."""
+    for x in range(xs.size):
+        a, b = unpack_levels(uppers[2 * x]), unpack_levels(uppers[2 * x + 1])
+        c, d = unpack_levels(lowers[2 * x]), unpack_levels(lowers[2 * x + 1])
+        sample((a, b, c, d), x, (xs[x], ys[x]), planes, marks)
 
 
 @inlined
@@ -206,8 +234,11 @@ def reflected(at, side):
 
 
 @kernel
-def published_pixel(warped, y, x, right, down, pixel):
-    """Write pixel (x, y) of planes, moved by (right, down), in the arithmetic of SciPy's map_coordinates of order 1."""
+def published_pixel(warped, white, y, x, right, down, pixel):
+    """Write pixel (x, y) of planes, moved by (right, down), in the arithmetic of SciPy's map_coordinates of order 1.
+
+    ``white`` is the value of white in the planes, 1 or 255, float32.
+    """
     _, height, width = warped.shape
     at_x, at_y = reflected(x + np.float64(right), width), reflected(y + np.float64(down), height)
     left, top = np.floor(at_x), np.floor(at_y)
@@ -216,10 +247,10 @@ def published_pixel(warped, y, x, right, down, pixel):
     upper, lower = mirror_index(np.int64(top), height), mirror_index(np.int64(top) + 1, height)
     for channel in range(pixel.size):
         plane = warped[channel]
-        total = plane[upper, first] * (1 - far_y) * (1 - far_x)
-        total += plane[upper, second] * (1 - far_y) * far_x
-        total += plane[lower, first] * far_y * (1 - far_x)
-        total += plane[lower, second] * far_y * far_x
+        total = np.float32(plane[upper, first]) / white * (1 - far_y) * (1 - far_x)
+        total += np.float32(plane[upper, second]) / white * (1 - far_y) * far_x
+        total += np.float32(plane[lower, first]) / white * far_y * (1 - far_x)
+        total += np.float32(plane[lower, second]) / white * far_y * far_x
         pixel[channel] = np.uint8(np.int32(min(np.float32(total), ONE) * WHITE))
 
 
@@ -278,50 +309,34 @@ def warp(image, inverse):
 
 
 @kernel
-def unwarped(image):
-    """Return uint8 (H, W, 3) as :func:`warp` does, without a map: float32 (3, H, W), and (H * W,) fine pixels."""
-    height, width, _ = image.shape
-    out, planes = np.empty(height * width, np.uint64), np.empty((3, height, width), np.float32)
-    halves, levels = out.view(np.uint32), np.empty((3, width), np.uint8)
-    for y in range(height):
-        reds, greens, blues = levels[0], levels[1], levels[2]
-        deinterleave(image[y].reshape(-1), reds, greens, blues)
-        for c in range(3):
-            source, plane = levels[c], planes[c, y]
-            for x in range(width):
-                plane[x] = to_unit(source[x], np.float32)
-        row = halves[2 * y * width : 2 * (y + 1) * width]
-        for x in range(width):
-            red, green = to_fixed(to_unit(reds[x], np.float32)), to_fixed(to_unit(greens[x], np.float32))
-            row[2 * x], row[2 * x + 1] = pack_fine(red, green, to_fixed(to_unit(blues[x], np.float32)))
-    return planes, out
-
-
-@kernel
 def displace(warped, source, right, down):
-    """Return the warped image after displacement, truncated, uint8 (H, W, 3).
+    """Return an image after displacement, truncated, uint8 (H, W, 3).
 
     Args:
-        warped: Planes of :func:`warp`.
-        source: Fine pixels of :func:`warp`.
+        warped: Planes of :func:`warp`, or levels, uint8 (3, H, W).
+        source: Fine pixels of :func:`warp`, or the pixels of the levels as ``pack`` returns them.
         right: float32 (H, W). Pixel (x, y) is sampled at (x, y) + (right, down).
         down: float32 (H, W).
     """
     shape = right.shape
-    width = shape[1]
+    width, has_levels = shape[1], warped.itemsize == 1
     out = np.empty((*shape, 3), np.uint8)
     indices = scratch(width, np.int32)
     xs, ys = scratch(width, np.float32), scratch(width, np.float32)
-    uppers, lowers = scratch(2 * width, np.uint64), scratch(2 * width, np.uint64)
-    upper_halves, lower_halves = uppers.view(np.uint32), lowers.view(np.uint32)
-    planes = np.empty((3, width), np.uint8)
+    uppers, lowers = scratch(2 * width, source.dtype), scratch(2 * width, source.dtype)
+    upper_words, lower_words = uppers.view(np.uint32), lowers.view(np.uint32)
+    levels = np.empty((3, width), np.uint8)
+    planes = (levels[0], levels[1], levels[2])
     marks, found = marks_for(width)
     for y in range(shape[0]):
         locate_beside_edge(right[y], down[y], y, shape, xs, ys, indices)
         gather(source, width, indices, uppers, lowers)
-        sample_fine(upper_halves, lower_halves, xs, ys, planes[0], planes[1], planes[2], marks)
+        if has_levels:
+            sample_levels(upper_words, lower_words, xs, ys, planes, marks)
+        else:
+            sample_fine(upper_words, lower_words, xs, ys, planes, marks)
         interleave(planes[0], planes[1], planes[2], out[y].reshape(-1))
         for k in range(positions(marks, found)):
             x = found[k]
-            published_pixel(warped, y, x, right[y, x], down[y, x], out[y, x])
+            published_pixel(warped, WHITE if has_levels else ONE, y, x, right[y, x], down[y, x], out[y, x])
     return out
