@@ -183,9 +183,10 @@ def settle_flat(levels, repeats, others, radius, channels, flat, target, found, 
 def smooth_levels(source, half, fast_half, error, flat, channels, out):
     """Smooth an image, uint8 (H, W * channels), and write it to ``out``. See :class:`ImageFilter` for the others."""
     height, width = source.shape
-    margin, pitch, count = (half.size - 1) * channels, -(-width // BLOCK) * BLOCK, 2 * half.size
+    margin, size, count = (half.size - 1) * channels, -(-width // BLOCK) * BLOCK, 2 * half.size
+    pitch = size + BLOCK // 2  # an odd number of cache lines, so that rows do not compete for the same ones
     ring, sums = scratch(count * pitch, np.float32), np.empty(width + 2 * margin)
-    line, row, next_row = scratch(pitch + 2 * margin, np.int16), scratch(pitch, np.float32), scratch(pitch, np.float32)
+    line, row, next_row = scratch(size + 2 * margin, np.int16), scratch(size, np.float32), scratch(size, np.float32)
     rows, repeats, (marks, found) = np.empty(count, np.uint64), np.zeros(width, np.uint16), marks_for(width)
     least, most, ready = MIDDLE - error, MIDDLE + error, 0
     for top in range(0, height, 2):
@@ -196,7 +197,7 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
                 middle[i] = np.int16(levels[i]) - np.int16(MIDDLE)
                 repeats[i] = repeats[i] + 1 if levels[i] == above[i] else 0
             extend(line[: width + 2 * margin], margin, margin + width, channels)
-            weigh_line(line, fast_half, channels, ring[ready % count * pitch :][:pitch])
+            weigh_line(line, fast_half, channels, ring[ready % count * pitch :][:size])
             ready += 1
         for k in range(count):
             rows[k] = min(max(top - half.size + 1 + k, 0), height - 1) % count * pitch
@@ -207,12 +208,17 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
             if undecided >= MANY:
                 others, radius = last - first, half.size - 1
                 undecided = settle_flat(source[y], repeats, others, radius, channels, flat, target, found, undecided)
-            if undecided:
-                start, stop = max(found[0] - margin, 0), min(found[undecided - 1] + margin + 1, width)
+            decided = 0
+            while decided < undecided:
+                begin, end = decided, decided + 1
+                while end < undecided and found[end] - found[end - 1] <= 2 * margin:  # their filters overlap
+                    end += 1
+                start, stop = max(found[begin] - margin, 0), min(found[end - 1] + margin + 1, width)
                 sum_columns(source, half, y, start, sums[margin + start : margin + stop])
                 extend(sums, margin, margin + width, channels)
-            for k in range(undecided):
-                target[found[k]] = published_level(sums, half, margin + found[k], channels)
+                for i in found[begin:end]:
+                    target[i] = published_level(sums, half, margin + i, channels)
+                decided = end
 
 
 def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNCATE) -> NDArray[np.uint8]:
