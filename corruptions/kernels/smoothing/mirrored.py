@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from corruptions.kernels import LINE, copy, inlined, kernel, scratch
 from corruptions.kernels.smoothing.gaussian import add_pair, half_gaussian
 from corruptions.kernels.smoothing.waves import mirror_index, smooth_long
+from corruptions.kernels.vectors import load, store
 
 LONG_RADIUS = 24
 """Filters with a larger radius are computed as a sum of cosines, in a time independent of the radius."""
@@ -65,19 +66,41 @@ def correlate(total, source, half, step):
 
 
 @kernel
+def correlate_columns(total, source, half, pitch):
+    """Write an even number of rows of ``source``, correlated as by :func:`correlate` with steps of a row, to ``total``.
+
+    Two rows at once halve the reads: pair k of the second one and pair k + 1 of the first one share the lower row, and
+    pair k of the first one and pair k + 1 of the second one the upper row.
+    """
+    step, lanes = np.uint64(pitch), np.uint64(LINE // total.itemsize)
+    for first in range(np.uint64(0), np.uint64(total.size), step + step):
+        for x in range(first, first + step, lanes):
+            at = x + np.uint64(half.size - 1) * step
+            upper, lower = load(source, at), load(source, at + step)
+            a, b = upper * half[0], lower * half[0]
+            for k in range(1, half.size):
+                far = np.uint64(k) * step
+                above, below = load(source, at - far), load(source, at + step + far)
+                a, b = a + (above + lower) * half[k], b + (upper + below) * half[k]
+                upper, lower = above, below
+            store(total, x, a)
+            store(total, x + step, b)
+
+
+@kernel
 def smooth_mirrored(field, down, across):
     """Return float32 (H, W) correlated with symmetric filters along columns and rows, of which one side is given."""
     height, width = field.shape
     above, margin = down.size - 1, across.size - 1
-    wide = pad_mirrored(field, above, margin)
+    wide = pad_mirrored(field, above + 1, margin)  # the last row may be smoothed with one that does not exist
     pitch = wide.shape[1]
-    flat = wide.reshape(-1)
+    flat = wide[1:].reshape(-1)
     out = np.empty_like(field)
     columns, rows = scratch(BAND * pitch, field.dtype), scratch(BAND * pitch, field.dtype)
     for start in range(0, height, BAND):
         count = min(BAND, height - start)
         size = count * pitch
-        correlate(columns[:size], flat[start * pitch :], down, pitch)
+        correlate_columns(columns[: size + count % 2 * pitch], flat[start * pitch :], down, pitch)
         # The rows of the band are contiguous. Sums that mix two rows are in the margins, which are not copied.
         correlate(rows[: size - 2 * margin], columns, across, 1)
         for y in range(count):
