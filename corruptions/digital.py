@@ -111,17 +111,15 @@ def draw_elastic(source: DrawSource, image: Image, parameters: Elastic | ScaledE
 def distort(image: Image, parameters: Elastic | ScaledElastic, draws: ElasticDraws) -> Image:
     """Return the image after a random affine map and smooth random displacements."""
     height, width, _ = image.shape
+    sigmas = (parameters.sigma, parameters.sigma)
     if isinstance(parameters, ScaledElastic):
-        sigmas, warped = (
-            (parameters.sigma * height, parameters.sigma * width),
-            (image.transpose(2, 0, 1), pack(image.reshape(-1))),
-        )
-    else:
-        sigmas = (parameters.sigma, parameters.sigma)
-        warped = elastic.warp(image, elastic.affine_inverse(height, width, draws.jitter).astype(np.float32))
+        sigmas = (parameters.sigma * height, parameters.sigma * width)
     right, down = (
         mirrored.displacements(field, sigmas, ELASTIC_TRUNCATE, parameters.alpha) for field in (draws.right, draws.down)
     )
+    if isinstance(parameters, ScaledElastic):
+        return elastic.displace(np.moveaxis(image, -1, 0), pack(image.reshape(-1)), right, down)
+    warped = elastic.warp(image, elastic.affine_inverse(height, width, draws.jitter).astype(np.float32))
     return elastic.displace(*warped, right, down)
 
 
