@@ -262,6 +262,7 @@ def test_a_file_is_created_once(store: UrlStore) -> None:
 HOLDER = """
 import sys, time
 from pipeline.storage import open_store
+from pipeline.storage.temporary import temporary_folder
 store = open_store(sys.argv[1])
 with store.exclusive():
     print(store.scratch().parent, flush=True)
