@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import manifests
+from corruptions.catalogue import DETECTION
 from pipeline.builder.plan import Plan
 from pipeline.datasets.base import Location
 from pipeline.datasets.cards import (
@@ -20,7 +21,7 @@ from pipeline.datasets.cards import (
 )
 from pipeline.datasets.mirror import Mirror
 from pipeline.datasets.opening import described
-from pipeline.datasets.paths import FACT_PLAN, MANIFEST_FILE, ROOTS_FILE, file_digest
+from pipeline.datasets.paths import FACT_CHANNELS, FACT_PLAN, MANIFEST_FILE, ROOTS_FILE, file_digest
 from pipeline.datasets.roots import COLUMNS, Roots, roots_of_tables
 from pipeline.errors import RefusedFileError, SampleError, UnfinishedError
 from pipeline.execution.resumable import FACT_FAILED
@@ -49,8 +50,10 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
             store.publish_bytes(_roots(plan, store.path(MANIFEST_FILE)).to_json().encode(), ROOTS_FILE)
         return failed, []
     scratch, parts = store.scratch(), read_groups_ahead(store, plan.parts())
+    is_detection = plan.recipe.profile == DETECTION
+    channels = {FACT_CHANNELS: plan.recipe.transforms.channels or "rgb"} if is_detection else {}
     try:
-        merged = manifests.merge(parts, {FACT_PLAN: plan.digest}, scratch, summed=[FACT_FAILED])
+        merged = manifests.merge(parts, {FACT_PLAN: plan.digest, **channels}, scratch, summed=[FACT_FAILED])
     except manifests.MergeError as error:
         scratch.unlink(missing_ok=True)
         raise UnfinishedError(f"{error}: run the same command again to remake it") from error

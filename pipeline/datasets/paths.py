@@ -31,6 +31,9 @@ FACT_IMAGES, FACT_LISTING = "images", "listing"
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: digest of the plan that it completes."""
 
+FACT_CHANNELS = "channels"
+"""Metadata of the merged manifest of the profile "detection": order of the channels for corruptions, rgb or bgr."""
+
 
 FACT_ATTACKED, FACT_ZERO_GRADIENTS = "attacked", "zero_gradients"
 """Metadata of ``attacks.parquet`` and its parts: number of attacks, and number of those at images where the loss has no

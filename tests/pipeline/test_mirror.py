@@ -127,6 +127,16 @@ def test_a_mirror_has_each_file_under_its_name_in_its_format_and_size(nasty: Pat
             np.testing.assert_array_equal(decode(data), expected, err_msg=path)
 
 
+@pytest.mark.parametrize(("recipe", "channels"), [("native-c", "rgb"), ("coco-c", "bgr")])
+def test_the_manifest_names_the_order_of_channels(
+    recipe: str, channels: str, tmp_path: Path, workers_here: None
+) -> None:
+    (tmp_path / "one").mkdir()
+    Image.new("RGB", (40, 32), "red").save(tmp_path / "one" / "a.png")
+    mirrored(tmp_path / "one", tmp_path / "out", recipe=recipe, only="contrast", severities=1)
+    assert manifests.read_facts(tmp_path / "out" / "manifest.parquet")["channels"] == channels
+
+
 def test_only_orientation_and_rgb_profile_are_copied(nasty: Path, mirror: Path) -> None:
     for name, (kind, mode) in FILES.items():
         data = (mirror / "contrast/3" / name).read_bytes()
