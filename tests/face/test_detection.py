@@ -220,6 +220,25 @@ def test_detector_loaders_corrupt_images_as_a_mirror(loaders: ModuleType, city: 
     np.testing.assert_array_equal(np.asarray(image), expected)
 
 
+def test_detector_loader_in_a_pipeline_of_mmcv(loaders: ModuleType, city: Path) -> None:
+    pytest.importorskip("addict")  # of mmengine
+    transforms = pytest.importorskip("mmcv.transforms")
+    transforms.TRANSFORMS.register_module(module=loaders.MMDetectionCorrupt, force=True)
+    corrupted = {"type": "MMDetectionCorrupt", "corruption": "frost", "severity": 3, "root": str(city), "seed": 2}
+    pipeline = transforms.Compose([{"type": "LoadImageFromFile"}, corrupted])
+    found = pipeline({"img_path": str(city / KEY)})["img"]
+    np.testing.assert_array_equal(found[..., ::-1], rs.Corruptor("frost", 3, seed=2)(IMAGE, KEY))
+
+
+def test_detector_loader_reads_an_index_of_pycocotools(loaders: ModuleType, city: Path) -> None:
+    index = pytest.importorskip("pycocotools.coco").COCO()
+    index.dataset = {"images": [{"id": 7, "file_name": KEY, "height": 37, "width": 45}]}
+    index.createIndex()
+    data = loaders.corrupted_coco(CocoDetection, rs.Corruptor("frost", 3, seed=2))(str(city), index)
+    image, _ = data[0]
+    np.testing.assert_array_equal(np.asarray(image), rs.Corruptor("frost", 3, seed=2)(IMAGE, KEY))
+
+
 def test_drop_in_works_as_the_transform_of_mmdetection_calls_it() -> None:
     results = {"img": IMAGE}
     np.random.seed(3)
