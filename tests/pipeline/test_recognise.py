@@ -17,10 +17,11 @@ import corruptions
 from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.recognise import verdicts
-from pipeline.datasets.recognise.comparison import Photographs, coding_of
+from pipeline.datasets.recognise.comparison import Comparison, Photographs, Theirs, coding_of
 from pipeline.datasets.recognise.recognise import recognise
 from pipeline.datasets.recognise.verdicts import Alteration, Measured, judge
 from pipeline.errors import UserError
+from pipeline.images.decoders import decode
 from tests.conftest import Run
 from tests.factories.indexed_sets import index_of, write_arrays
 from tests.golden.recognition import CASES, Make, jpeg
@@ -140,8 +141,34 @@ def test_rows_of_arrays_are_found_by_place(photographs: Path, tmp_path: Path) ->
     assert [each.verdict for each in found.conditions] == [verdicts.SAME, verdicts.SAME]
 
 
+@pytest.mark.parametrize(("recipe", "profile"), [("cifar-10-c", "cifar"), ("tiny-imagenet-c", "tiny")])
+def test_small_images_of_another_formula_are_not_called_resized(recipe: str, profile: str, photographs: Path) -> None:
+    listed = Photographs(str(photographs))
+    comparison = Comparison("impulse_noise", listed)
+    judged = {}
+    for case in ("other draws", "another formula"):
+        images = []
+        for seed, photograph in enumerate(listed.images[:6]):
+            clean = listed.prepared(Alteration(recipe), photograph)
+            if case == "other draws":
+                made = corruptions.corrupt(clean, "impulse_noise", 3, profile=profile, seed=seed)
+                data = made if profile == "cifar" else decode(jpeg(made))
+            else:
+                data = decode(CASES[case][0](clean, "impulse_noise", 3, seed))
+            images.append(Theirs(photograph, data, None if profile == "cifar" else coding_of(jpeg(data))))
+        judged[case] = judge(comparison.measure(3, images)).verdict
+    assert judged == {"other draws": verdicts.DRAWS, "another formula": verdicts.NOT_IT}
+
+
 def measured(scores: Sequence[float], level: int = 3, random: bool = True, **other: Any) -> Measured:
-    values = {"same": False, "own": 0.0, "alteration": Alteration("imagenet-c"), "size": None, "compression": ""}
+    values = {
+        "transform": "snow",
+        "same": False,
+        "own": 0.0,
+        "alteration": Alteration("imagenet-c"),
+        "size": None,
+        "compression": "",
+    }
     return Measured(
         level=level, random=random, distances=np.array(scores), deviations=np.array(scores), **values | other
     )
@@ -155,6 +182,7 @@ def measured(scores: Sequence[float], level: int = 3, random: bool = True, **oth
         ([9, 3, 0.6, 0.5, 9], verdicts.DRAWS, verdicts.LIKELY, ("severity 4 is as near",)),
         ([9, 3, 0.9, 0.5, 9], verdicts.SEVERITY, verdicts.SURE, ("severity 4",)),
         ([9, 3, 0.8, 0.5, 9], verdicts.SEVERITY, verdicts.LIKELY, ("severity 4",)),
+        ([9, 3, 1.4, 3, 9], verdicts.DRAWS, verdicts.LIKELY, ()),
         ([9, 3, 2, 3, 9], verdicts.UNKNOWN, "", ("neither like ours nor clearly unlike them",)),
         ([9, 4, 3, 4, 9], verdicts.NOT_IT, verdicts.LIKELY, ()),
         ([9, 7, 6, 7, 9], verdicts.NOT_IT, verdicts.SURE, ()),
@@ -162,6 +190,12 @@ def measured(scores: Sequence[float], level: int = 3, random: bool = True, **oth
 )
 def test_judge(scores: Sequence[float], verdict: str, sure: str, details: tuple[str, ...]) -> None:
     assert judge(measured(scores)) == (verdict, sure, details)
+
+
+@pytest.mark.parametrize("name", verdicts.HIDDEN)
+def test_nothing_is_sure_where_draws_hide_an_alteration(name: str) -> None:
+    found = judge(measured([9, 3, 0.5, 3, 9], transform=name))
+    assert found == (verdicts.DRAWS, verdicts.LIKELY, (verdicts.HIDDEN[name],))
 
 
 def test_judge_of_corruptions_without_draws() -> None:

@@ -16,7 +16,7 @@ import corruptions
 from corruptions.catalogue import SEVERITIES, draw_nothing
 from corruptions.preparation import Window
 from pipeline.datasets.recognise.statistics import Floats, Image, View, deviations, registered, statistics, view
-from pipeline.datasets.recognise.verdicts import Alteration, Coding, Measured
+from pipeline.datasets.recognise.verdicts import FIT_SURE, Alteration, Coding, Measured
 from pipeline.errors import SampleError, UserError
 from pipeline.images.resizers import OPERATORS
 from pipeline.recipes import library
@@ -42,6 +42,8 @@ USUAL, USUAL_SIZE = "imagenet-c", (224, 224)
 RESIZES = ("pillow-bilinear", "pillow-bicubic", "pillow-lanczos", "pillow-box", "pillow-nearest", "opencv-bilinear")
 """Operators that are tried for images of another size."""
 CENTRE = "centre crop"
+BACK, ENLARGED = "enlarged and reduced again", 8 / 7
+"""What is tried for images of our size, and the factor: that of 256 and 224. Others give nearly the same pixels."""
 
 PREPARATIONS: Mapping[str, Mapping[str, Any]] = {
     "the whole photograph": {"steps": [["square", 224]]},
@@ -128,7 +130,8 @@ class Comparison:
     def measure(self, level: int, images: Sequence[Theirs]) -> Measured:
         """Return what was measured of images of a level, all of one size.
 
-        Another alteration than the first ones must explain the images twice as well to be believed.
+        Another recipe or preparation must explain them completely, and twice as well as the first alterations, so that
+        images of a published size that nothing explains are not called resized.
         """
         few, size = images[:TRIED], _size(images[0].pixels)
 
@@ -136,6 +139,7 @@ class Comparison:
             return self._compare(level, few, alteration).misfit
 
         groups = [self._alterations(images, each) for each in dict.fromkeys((RECIPES.get(size, USUAL), USUAL))]
+        groups.append([each._replace(fit=BACK) for each in groups[0] if not each.fit])
         if size == USUAL_SIZE:
             groups.append([Alteration(USUAL, preparation=each) for each in PREPARATIONS])
         best = min(groups[0], key=misfit)
@@ -143,8 +147,8 @@ class Comparison:
             shifted = min((best._replace(shift=shift, stored=each) for each in (True, False)), key=misfit)
             if self._compare(level, images, shifted).misfit < self._compare(level, images, best).misfit / 2:
                 best = shifted
-        for group in groups[1:]:
-            if misfit(best) > 1 and misfit(found := min(group, key=misfit)) < misfit(best) / 2:
+        for group in filter(None, groups[1:]):
+            if misfit(best) > FIT_SURE / 2 and misfit(found := min(group, key=misfit)) <= min(1, misfit(best) / 2):
                 best = found
         return self._compare(level, images, best)
 
@@ -188,6 +192,7 @@ class Comparison:
                 ]
             )
         return Measured(
+            transform=self._transform,
             level=level,
             random=self._random,
             same=same,
@@ -246,9 +251,13 @@ def compressed(image: Image, coding: Coding) -> Image:
 def moved(image: Image, alteration: Alteration, size: Size) -> Image:
     """Return an image in which the pixels have other places, of this height and width."""
     height, width = size
+    resize = OPERATORS["pillow-bicubic"].resize
     if alteration.fit == CENTRE:
         top, left = (image.shape[0] - height) // 2, (image.shape[1] - width) // 2
         return np.ascontiguousarray(image[top : top + height, left : left + width])
+    if alteration.fit == BACK:
+        larger = round(height * ENLARGED), round(width * ENLARGED)
+        return resize(resize(image, *larger, Window(0, 0, *larger)), height, width, Window(0, 0, height, width))
     if alteration.fit:
         return OPERATORS[alteration.fit].resize(image, height, width, Window(0, 0, height, width))
     return np.roll(image, alteration.shift, (0, 1))

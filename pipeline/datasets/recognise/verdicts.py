@@ -42,6 +42,18 @@ PIXELS = Limits(0.5, 2.0, 0.1)
 DEVIATION = Limits(1.5, 2.5, 0.25)
 """Deviation of the statistics, see ``deviations``."""
 
+FIT_SURE = 2 / 3
+"""Largest misfit of images that surely are what ours are: images resized and resized back come up to 1."""
+
+_SHIFTS = "a shift by a few pixels would not be seen"
+HIDDEN: Mapping[str, str] = {
+    "elastic_transform": _SHIFTS,
+    "motion_blur": _SHIFTS,
+    "glass_blur": "enlarging and reducing would not be seen",
+    "frost": "textures of another scale, as in the package imagecorruptions, would not be seen",
+}
+"""Corruption -> what its draws hide, so that nothing is sure of images that are like ours."""
+
 GAIN_SURE, GAIN_LIKELY = 8.0, 4.0
 """Differences of squared scores, in units, that tell two severities apart."""
 
@@ -100,6 +112,7 @@ class Measured:
     """What was measured of the images of a condition.
 
     Attributes:
+        transform: The corruption.
         level: The level that the data set names, one of SEVERITIES.
         random: Whether the corruption draws anything.
         same: Whether all pixels are equal to ours.
@@ -111,6 +124,7 @@ class Measured:
         compression: How they were compressed, if not as published.
     """
 
+    transform: str
     level: int
     random: bool
     same: bool
@@ -181,7 +195,8 @@ def _fit(measured: Measured, details: tuple[str, ...]) -> Verdict:
     near, second = np.argsort(scores, kind="stable")[:2].tolist()
     other = second if near == nominal else near
     gain = abs(float(scores[other] ** 2 - scores[nominal] ** 2)) / measured.limits.unit**2
-    sure = SURE if gain >= GAIN_SURE else LIKELY
+    hidden = HIDDEN.get(measured.transform)
+    sure = SURE if gain >= GAIN_SURE and measured.misfit <= FIT_SURE and not hidden else LIKELY
     if gain < GAIN_LIKELY:
         details += (f"severity {SEVERITIES[other]} is as near",)
     elif near != nominal:
@@ -190,6 +205,8 @@ def _fit(measured: Measured, details: tuple[str, ...]) -> Verdict:
         return Verdict(SIZE, sure, details)
     if measured.compression:
         return Verdict(RECOMPRESSED, sure, details)
+    if hidden:
+        details += (hidden,)
     return Verdict(DRAWS if measured.random else PUBLISHED, sure, details)
 
 
