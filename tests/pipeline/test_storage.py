@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from pipeline.errors import UnreachableError, UserError
 from pipeline.storage import READERS, LocalStore, UrlStore, lease, read_groups_ahead
 from pipeline.storage.retry import MAX_ATTEMPTS, with_retries
+from pipeline.storage.temporary import temporary_folder
 
 
 @pytest.fixture
@@ -262,7 +263,6 @@ def test_a_file_is_created_once(store: UrlStore) -> None:
 HOLDER = """
 import sys, time
 from pipeline.storage import open_store
-from pipeline.storage.temporary import temporary_folder
 store = open_store(sys.argv[1])
 with store.exclusive():
     print(store.scratch().parent, flush=True)
