@@ -27,15 +27,17 @@ def test_names_are_those_of_the_table_in_order() -> None:
 
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
-@pytest.mark.parametrize("profile", ["tiny", "cifar"])
-def test_frame_equals_the_frame_of_the_sequence(name: str, profile: str) -> None:
-    source = photograph()
-    frames = perturbations.perturb(source, name, profile=profile, seed=5)
-    side = PROFILE_SIDES[profile]
-    assert frames.shape == (perturbations.frame_count(name, profile), side, side, 3)
-    assert frames.dtype == np.uint8
-    for index in (0, 1, 7, len(frames) - 1):
-        np.testing.assert_array_equal(perturbations.frame(source, name, index, profile=profile, seed=5), frames[index])
+def test_frame_equals_the_frame_of_the_sequence(name: str) -> None:
+    for profile in ("tiny", "cifar"):
+        source = photograph()
+        frames = perturbations.perturb(source, name, profile=profile, seed=5)
+        side = PROFILE_SIDES[profile]
+        assert frames.shape == (perturbations.frame_count(name, profile), side, side, 3)
+        assert frames.dtype == np.uint8
+        for index in (0, 1, 7, len(frames) - 1):
+            np.testing.assert_array_equal(
+                perturbations.frame(source, name, index, profile=profile, seed=5), frames[index]
+            )
 
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
@@ -60,10 +62,10 @@ def test_difficulty_changes_only_noise(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
-@pytest.mark.parametrize("size", [(16, 16), (1, 1), (1, 4000), (4000, 1), (60, 900), (7, 5)])
-def test_perturb_accepts_any_source_size(name: str, size: tuple[int, int]) -> None:
-    frames = perturbations.perturb(photograph(*size), name, profile="tiny", seed=1)
-    assert frames.shape[1:] == (64, 64, 3)
+def test_perturb_accepts_any_source_size(name: str) -> None:
+    for size in ((16, 16), (1, 1), (1, 4000), (4000, 1), (60, 900), (7, 5)):
+        frames = perturbations.perturb(photograph(*size), name, profile="tiny", seed=1)
+        assert frames.shape[1:] == (64, 64, 3)
 
 
 @pytest.mark.parametrize("size", [(1, 4000), (3000, 200)])

@@ -80,21 +80,19 @@ def test_float_pixels_fail_with_their_mode() -> None:
         decode(encoded(Image.fromarray(GREY.astype(np.float32)), "TIFF"))
 
 
-@pytest.mark.parametrize("orientation", range(2, 9))
 @pytest.mark.parametrize(
     ("kind", "options"),
     [("JPEG", {}), ("PNG", {}), ("TIFF", {}), ("TIFF", {"compression": "tiff_lzw"}), ("WEBP", {"lossless": True})],
 )
-def test_pixels_are_as_stored_whatever_the_orientation_tag(
-    kind: str, options: dict[str, Any], orientation: int
-) -> None:
-    tags = Image.Exif()
-    tags[0x0112] = orientation
-    plain, tagged = (encoded(Image.fromarray(RGB), kind, **options, **more) for more in ({}, {"exif": tags}))
-    assert plain != tagged
-    np.testing.assert_array_equal(decode(tagged), decode(plain))
-    if kind in ("JPEG", "PNG"):  # as indexed data sets are read
-        np.testing.assert_array_equal(ENCODERS[kind.lower()](name=kind.lower()).decode(tagged), decode(plain))
+def test_pixels_are_as_stored_whatever_the_orientation_tag(kind: str, options: dict[str, Any]) -> None:
+    for orientation in range(2, 9):
+        tags = Image.Exif()
+        tags[0x0112] = orientation
+        plain, tagged = (encoded(Image.fromarray(RGB), kind, **options, **more) for more in ({}, {"exif": tags}))
+        assert plain != tagged
+        np.testing.assert_array_equal(decode(tagged), decode(plain))
+        if kind in ("JPEG", "PNG"):  # as indexed data sets are read
+            np.testing.assert_array_equal(ENCODERS[kind.lower()](name=kind.lower()).decode(tagged), decode(plain))
 
 
 @pytest.mark.parametrize(
@@ -133,17 +131,17 @@ def test_decompression_bombs_raise_before_decoding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
-@pytest.mark.parametrize("size", [(1, 1), (8, 8), (17, 33), (64, 63), (100, 81)])
-@pytest.mark.parametrize("subsampling", [0, 1, 2])
-def test_every_decoder_reads_every_jpeg(decoder: str, size: tuple[int, int], subsampling: int) -> None:
-    image = photograph(*size)
-    data = encoded(Image.fromarray(image), "JPEG", quality=95, subsampling=subsampling)
-    decoded = decode(data, decoder)
-    assert decoded.dtype == np.uint8
-    assert decoded.shape == image.shape
-    assert np.abs(decoded.astype(int) - decode(data)).mean() < 6
-    progressive = encoded(Image.fromarray(image), "JPEG", quality=95, subsampling=subsampling, progressive=True)
-    np.testing.assert_array_equal(decode(progressive, decoder), decoded)
+def test_every_decoder_reads_every_jpeg(decoder: str) -> None:
+    for size in ((1, 1), (8, 8), (17, 33), (64, 63), (100, 81)):
+        for subsampling in (0, 1, 2):
+            image = photograph(*size)
+            data = encoded(Image.fromarray(image), "JPEG", quality=95, subsampling=subsampling)
+            decoded = decode(data, decoder)
+            assert decoded.dtype == np.uint8
+            assert decoded.shape == image.shape
+            assert np.abs(decoded.astype(int) - decode(data)).mean() < 6
+            progressive = encoded(Image.fromarray(image), "JPEG", quality=95, subsampling=subsampling, progressive=True)
+            np.testing.assert_array_equal(decode(progressive, decoder), decoded)
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
@@ -165,16 +163,18 @@ def test_every_decoder_reads_every_kind_of_file(decoder: str) -> None:
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
-@pytest.mark.parametrize("share", [0.99, 0.9, 0.5, 0.1, 0.01])
-@pytest.mark.parametrize("progressive", [False, True])
-def test_truncated_jpegs_fail_in_every_decoder(decoder: str, share: float, progressive: bool) -> None:
-    data = encoded(Image.fromarray(photograph(200, 300)), "JPEG", quality=95, progressive=progressive)
-    with pytest.raises(SampleError):
-        decode(data[: int(len(data) * share)], decoder)
-    for mode in ("RGB", "L", "CMYK"):
-        data = encoded(Image.fromarray(photograph(200, 300)).convert(mode), "JPEG", quality=95, progressive=progressive)
-        with pytest.raises(SampleError):
-            decode(data[: int(len(data) * share)] + b"\xff\xd9", decoder)
+def test_truncated_jpegs_fail_in_every_decoder(decoder: str) -> None:
+    for share in (0.99, 0.9, 0.5, 0.1, 0.01):
+        for progressive in (False, True):
+            data = encoded(Image.fromarray(photograph(200, 300)), "JPEG", quality=95, progressive=progressive)
+            with pytest.raises(SampleError):
+                decode(data[: int(len(data) * share)], decoder)
+            for mode in ("RGB", "L", "CMYK"):
+                data = encoded(
+                    Image.fromarray(photograph(200, 300)).convert(mode), "JPEG", quality=95, progressive=progressive
+                )
+                with pytest.raises(SampleError):
+                    decode(data[: int(len(data) * share)] + b"\xff\xd9", decoder)
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
