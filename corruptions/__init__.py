@@ -1,4 +1,4 @@
-"""The corruptions of ImageNet-C, ImageNet-C-bar, ImageNet-3DCC, ImageNet-W and LAION-C, and the candidates of Syn2Nat.
+"""The corruptions of ImageNet-C and its relatives, the candidates of Syn2Nat, and spatial frequencies.
 
 ``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
 halves of a transform whose draws are a mapping; ``tiles`` makes the bank of tiles that two distortions of LAION-C need.
@@ -20,6 +20,7 @@ from corruptions import (
     candidates,
     ccc,
     digital,
+    fourier,
     laion_c,
     noise,
     noise_3dcc,
@@ -80,11 +81,14 @@ extra, the name of validation in the published archives."""
 
 get = _REGISTRY.get
 
-_DRAWN_FAMILIES = (candidates, noise_3dcc, watermark, laion_c)
+_DRAWN_FAMILIES = (candidates, noise_3dcc, watermark, laion_c, fourier)
 """Modules of families whose draws are mappings: each has CORRUPTIONS, name -> transform, and GROUPS."""
 
 _DRAWN: Mapping[str, Transform] = {name: row for each in _DRAWN_FAMILIES for name, row in each.CORRUPTIONS.items()}
 """Name -> transform whose draws are a mapping, for ``draw`` and ``apply``."""
+
+_UNORDERED = frozenset({*candidates.CORRUPTIONS, *fourier.CORRUPTIONS})
+"""Names of transforms whose order of draws was not published."""
 
 TRANSFORMS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **_DRAWN}
 """Name -> corruption or candidate: all that ``corrupt`` accepts."""
@@ -105,7 +109,7 @@ def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could
             ``c-bar``: the ten of ImageNet-C-bar, then the other five of CIFAR-10-C-bar. Of ImageNet-Syn2Nat:
             ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark. ``3dcc-noise``: the three of
             ImageNet-3DCC that need no depth. ``imagenet-w``: the watermark of ImageNet-W. Of LAION-C:
-            ``laion-c`` (6).
+            ``laion-c`` (6). ``fourier``: a spatial frequency, for heat maps.
 
     Returns:
         The names.
@@ -141,18 +145,20 @@ def corrupt(
             modified.
         name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")``, ``names("candidates")``,
             ``names("3dcc-noise")`` and ``names("laion-c")`` list them.
-        severity: Severity, 1..5; for candidates only 1. A float, 0..5, is a real severity of one of the 15 corruptions
+        severity: Severity, 1..5; for candidates only 1; of ``fourier_noise`` the level of a frequency (p, q),
+            512 p + q + 256. A float, 0..5, is a real severity of one of the 15 corruptions
             of ``names("benchmark")`` with profile ``"imagenet"``: its parameters are interpolated as in CCC. 3.0 equals
             3, and 0.0 gives a copy and draws nothing.
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
             or ``"cifar"`` (32). The image may have any other size. Corruptions of ImageNet-C-bar accept
-            ``"imagenet"``, ``"cifar"`` or both, as published; all others only ``"imagenet"``.
+            ``"imagenet"``, ``"cifar"`` or both, as published, ``fourier_noise`` both; all others only ``"imagenet"``.
             ``"detection"`` is for images of any size of at least 32 x 32: the corruptions of ImageNet-C as the package
             ``imagecorruptions`` computes them, which published results on COCO-C, Pascal-C and Cityscapes-C have used.
         seed: Seed of the fast generator, 0 <= seed < 2**128. Give every image its own seed: with equal seeds, the noise
             is equal too, or similar at other severities. Default: 0 for every image, with a warning at the second one.
         rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script. Use it to
-            reproduce published images. Candidates have no published order of draws and do not accept it.
+            reproduce published images. Candidates and ``fourier_noise`` have no published order of draws and do not
+            accept it.
         channels: Order in which the corruption reads the channels. ``"bgr"`` corrupts the reversed image and reverses
             the result: the colours of frost and spatter change places. Published results of mmdetection have it.
         bank: Tiles of other photographs, as :func:`tiles` makes them, for ``mosaic`` and ``stickers`` of LAION-C.
@@ -166,8 +172,8 @@ def corrupt(
         ValueError: If an argument has an invalid shape, value or name.
     """
     row, parameters = _resolve(name, severity, profile, options, bank)
-    if rng is not None and name in candidates.CORRUPTIONS:
-        raise ValueError(f"rng is not supported by candidate {name!r}, which has no published order of draws; use seed")
+    if rng is not None and name in _UNORDERED:
+        raise ValueError(f"rng is not supported by {name!r}, which has no published order of draws; use seed")
     is_reversed = validation.check_channels(channels)
     rgb = validation.to_rgb(image, row.smallest_in(profile), is_reversed)
     out = row.apply(rgb, parameters, row.draw(validation.draw_source(rgb, seed, rng), rgb, parameters))
@@ -217,7 +223,7 @@ def draw(
     image: NDArray[np.uint8],
     name: Name,
     *,
-    severity: Severity = 1,
+    severity: int = 1,
     seed: int | None = None,
     bank: NDArray[np.uint8] | None = None,
 ) -> dict[str, Any]:
@@ -227,7 +233,8 @@ def draw(
 
     Args:
         image: uint8 array as in :func:`corrupt`. The array is not modified.
-        name: Name in ``names("candidates")``, ``names("3dcc-noise")`` or ``names("laion-c")``.
+        name: Name in ``names("candidates")``, ``names("3dcc-noise")``, ``names("imagenet-w")``, ``names("laion-c")`` or
+            ``names("fourier")``.
         severity: Severity, as in :func:`corrupt`.
         seed: Seed of the fast generator, as in :func:`corrupt`. Give every image its own.
         bank: Tiles, as in :func:`corrupt`.
@@ -249,7 +256,7 @@ def apply(
     name: Name,
     draws: Mapping[str, Any],
     *,
-    severity: Severity = 1,
+    severity: int = 1,
     bank: NDArray[np.uint8] | None = None,
 ) -> Image:
     """Return the image changed by a transform with given draws.

@@ -37,7 +37,7 @@ MIN_SIDE = 16
 DETECTION_SIDE = 32
 """Smallest accepted image side in pixels of the profile DETECTION."""
 
-Levels = Mapping[str, tuple[Any, ...]]
+Levels = Mapping[str, Sequence[Any]]
 """Profile -> parameters of each of its levels, mildest first."""
 
 KINDS = ("noise", "blur", "weather", "digital")
@@ -77,9 +77,9 @@ class Transform:
     smallest: int = MIN_SIDE
 
     @property
-    def numbers(self) -> tuple[int, ...]:
+    def numbers(self) -> range:
         """The levels that have parameters of their own: 1 and so on."""
-        return tuple(range(1, 1 + max(map(len, self.levels.values()))))
+        return range(1, 1 + max(map(len, self.levels.values())))
 
     def smallest_in(self, profile: str) -> int:
         """Return the smallest accepted side in pixels of an image in a profile."""

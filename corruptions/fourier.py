@@ -7,20 +7,23 @@ is that of the authors' code. Rounding to 8 bits is a choice of this project.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Image
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.kernels.drawing.gratings import add_frequency
 from corruptions.kernels.smoothing import fourier
 from corruptions.validation import check_integer, to_rgb
 
-VERSION = 1
-"""Version of the pixels."""
+GROUP = "fourier"
+"""Group of the transform."""
+
+NORMS: Mapping[str, float] = {"imagenet": 15.7, "cifar": 4.0}
+"""Profile -> published L2 norm of what is added to each channel, for values 0..1."""
 
 ROW = 512
 """Levels from one frequency down to the next."""
@@ -159,3 +162,53 @@ def fourier_noise(image: NDArray[np.uint8], p: int, q: int, norm: float, signs: 
     return add_frequency(rgb.reshape(len(rgb), -1), down, across, np.array(signs, TYPE), 255.0 * norm).reshape(
         rgb.shape
     )
+
+
+class Added(NamedTuple):
+    """Parameters of a level: its frequency, and the norm."""
+
+    frequency: Frequency
+    norm: float
+
+
+class Rows(Sequence[Added]):
+    """The parameters of the levels 1, 2 ... with a norm. Those that are not frequencies raise ValueError."""
+
+    def __init__(self, norm: float) -> None:
+        self._norm = norm
+
+    def __len__(self) -> int:
+        return LEVELS[-1]
+
+    def __getitem__(self, index: Any) -> Any:
+        return Added(frequency(index + 1), self._norm)
+
+
+def add(image: Image, parameters: Added, draws: Mapping[str, Any]) -> Image:
+    """Return the image plus the frequency of a level, with the drawn signs. Raises ValueError if it is too small."""
+    if reason := unfit(parameters.frequency.level, *image.shape[:2]):
+        raise ValueError(reason)
+    return fourier_noise(image, *parameters.frequency, parameters.norm, draws["signs"])
+
+
+def draw(source: DrawSource, image: Image, parameters: Added) -> dict[str, Any]:
+    """Draw the sign of each channel."""
+    return {"signs": draw_signs(source)}
+
+
+CORRUPTIONS: Mapping[str, Transform] = {
+    "fourier_noise": Transform(
+        "fourier_noise",
+        1,
+        GROUP,
+        {profile: Rows(norm) for profile, norm in NORMS.items()},
+        add,
+        draw,
+        keys=("signs",),
+        smallest=1,
+    )
+}
+"""Name -> transform."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CORRUPTIONS)}
+"""Group -> names."""

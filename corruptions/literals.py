@@ -43,7 +43,10 @@ LaionCName = Literal[
 ]  # fmt: skip
 """Distortions of LAION-C."""
 
-Name = ImageNetCName | BarName | CandidateName | Noise3dccName | WatermarkName | LaionCName
+FourierName = Literal["fourier_noise"]
+"""A spatial frequency that is added."""
+
+Name = ImageNetCName | BarName | CandidateName | Noise3dccName | WatermarkName | LaionCName | FourierName
 """Corruptions that ``corrupt`` accepts."""
 
 PerturbationName = Literal[
@@ -54,7 +57,7 @@ PerturbationName = Literal[
 
 Group = Literal[
     "benchmark", "validation", "all", "noise", "blur", "weather", "digital", "extra", "c-bar", "candidates", "syn2nat",
-    "3dcc-noise", "imagenet-w", "laion-c",
+    "3dcc-noise", "imagenet-w", "laion-c", "fourier",
 ]  # fmt: skip
 """Groups of corruptions."""
 

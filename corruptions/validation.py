@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,7 @@ def draw_source(image: Image, seed: int | None, rng: np.random.RandomState | Non
     return PublishedDraws(rng)
 
 
-def check_level(number: int, allowed: tuple[int, ...], what: str) -> int:
+def check_level(number: int, allowed: Sequence[int], what: str) -> int:
     """Return a severity or difficulty as an int.
 
     Args:

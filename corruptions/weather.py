@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from corruptions.draws import DrawSource
 from corruptions.kernels.colour import color
 from corruptions.kernels.drawing import blend, fog
 
-Table = Mapping[str, tuple[Any, ...]]
+Table = Mapping[str, Sequence[Any]]
 """A parameter table: profile -> one row per severity."""
 
 

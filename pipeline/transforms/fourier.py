@@ -34,8 +34,8 @@ def _draws(condition: Condition, seed: int, height: int, width: int) -> Draws:
 FAMILY = Family(
     name="fourier",
     title="One spatial frequency added to images, for Fourier heat maps",
-    names=("fourier_noise",),
-    version=lambda name: fourier.VERSION,
+    names=tuple(fourier.CORRUPTIONS),
+    version=lambda name: fourier.CORRUPTIONS[name].version,
     render=_render,
     levels=fourier.LEVELS,
     map_levels=fourier.levels,

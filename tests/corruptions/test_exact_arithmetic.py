@@ -5,7 +5,7 @@ The images are chosen to reach values at which truncation decides: flat, ramps, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -142,7 +142,7 @@ def _elastic(image: Image, parameters: tuple[Any, ...], rng: RandomState) -> np.
     return np.clip(ndimage.map_coordinates(warped, positions, order=1, mode="reflect"), 0, 1) * 255
 
 
-ARITHMETIC: Mapping[str, tuple[Mapping[str, tuple[Any, ...]], Arithmetic]] = {
+ARITHMETIC: Mapping[str, tuple[Mapping[str, Sequence[Any]], Arithmetic]] = {
     "motion_blur": (blur.MOTION_BLUR, _blur_motion),
     "snow": (precipitation.SNOW, _snow),
     "fog": (weather.FOG, _fog),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -81,6 +83,33 @@ def test_signs_are_even_and_independent() -> None:
     drawn = np.array([fourier.draw_signs(FastDraws(seed)) for seed in range(400)])
     assert len(np.unique(drawn[:100], axis=0)) == 8
     assert (abs(drawn.mean(axis=0)) < 0.15).all()
+
+
+@pytest.mark.parametrize(("profile", "norm", "side"), [("imagenet", 15.7, 224), ("cifar", 4.0, 32)])
+def test_frequencies_are_added_by_name(profile: Any, norm: float, side: int) -> None:
+    image, at = RNG.integers(0, 256, (side, side, 3), np.uint8), fourier.Frequency(3, -5)
+    draws = corruptions.draw(image, "fourier_noise", severity=at.level, seed=7)
+    expected = corruptions.fourier_noise(image, *at, norm, draws["signs"])
+    made = corruptions.corrupt(image, "fourier_noise", at.level, profile=profile, seed=7)
+    np.testing.assert_array_equal(made, expected)
+    if profile == "imagenet":
+        made = corruptions.apply(image, "fourier_noise", {"signs": list(draws["signs"])}, severity=at.level)
+        np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "1 is not a level 512 p"),
+        ({"severity": 57_600}, r"57600 is frequency \(112, 0\), but images of 224 x 224"),
+        ({"severity": 2**17}, r"severity must be 1\.\.131071"),
+        ({"severity": 266, "profile": "tiny"}, "profile must be 'imagenet' or 'cifar'"),
+        ({"severity": 266, "rng": np.random.RandomState(1)}, "no published order of draws; use seed"),
+    ],
+)
+def test_what_is_no_frequency_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        corruptions.corrupt(GREY, "fourier_noise", **arguments)
 
 
 @pytest.mark.parametrize(
