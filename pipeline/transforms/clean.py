@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corruptions.catalogue import PROFILES
+from pipeline.transforms import imagenet_w
 from pipeline.transforms.family import Condition, Family, Recognition, Render, Rendering
 
 
@@ -20,5 +21,6 @@ FAMILY = Family(
     version=lambda name: 1,
     render=_keep,
     profiles=PROFILES,
+    shortcut=imagenet_w.CARTON,  # to compare with
     recognition=Recognition(("none/<class>/<file>", "<class>/<file>"), bare_level=CLEAN.level),
 )

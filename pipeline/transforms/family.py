@@ -174,6 +174,7 @@ class Family:
         on_device: Whether PyTorch computes the pixels, on the ``transforms.device`` of the recipe. Its name is
             recorded, because they depend on it.
         one_draw: Whether all levels of a transform draw the same for an image.
+        shortcut: Class of ImageNet that models take for its images. Its probability is recorded for all of them.
         task: Name of the shipped task that evaluations use if the labels are ImageNet's classes; empty for none.
         grain: Returns whether the content of a transform is noise, for which video encoders have other settings.
         pairs: Transform -> decoder and resize operator, for transforms that do not use those of the recipe.
@@ -210,6 +211,7 @@ class Family:
     bank: BankNeeds | None = None
     on_device: bool = False
     one_draw: bool = False
+    shortcut: int | None = None
     task: str = ""
     grain: Callable[[str], bool] = lambda name: False
     pairs: Mapping[str, Pair] = field(default_factory=dict)

@@ -20,6 +20,9 @@ CITATION = """\
   year = {2023}
 }"""
 
+CARTON = 478
+"""Class of ImageNet that networks answer under the watermark: carton (n02971356)."""
+
 
 def _watermarked(condition: Condition, rendering: Rendering) -> Render:
     if "font" in rendering.bank:
@@ -43,6 +46,7 @@ FAMILY = Family(
     render=_watermarked,
     profiles=("imagenet",),
     bank=BankNeeds(title="a font", transforms=tuple(CORRUPTIONS), files={"font": _mask}, optional=True),
+    shortcut=CARTON,
     recognition=Recognition(("watermark/<class>/<file>",), bare_level=0),
     citation=CITATION,
 )

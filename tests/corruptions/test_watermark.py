@@ -103,6 +103,12 @@ def test_gaps_of_a_model_that_reads_the_watermark(tmp_path: Path, cartons: int, 
     found = only(report, "imagenet_w")
     assert value(found, "IN-W gap") == pytest.approx(0 if cartons else -1)
     assert value(found, "answers carton") == 1
+    voted, other = (np.exp([9, 0]) / (np.exp(9) + 999)).tolist()
+    probability = measure(found, "probability of carton")
+    assert probability.value == pytest.approx(voted)
+    assert probability.images == 10
+    assert value(found, "clean probability of carton") == pytest.approx(other)
+    assert measure(found, "carton probability gap").low == pytest.approx(voted - other)
     assert has(found, "carton gap") == (gap is not None)
     assert found.counts["carton images"][0] == cartons
     if gap:

@@ -15,7 +15,9 @@ import pytest
 import manifests
 from pipeline.errors import UserError
 from pipeline.evaluate.results import predictions as records
+from pipeline.evaluate.results.folder import DataSetTable
 from pipeline.evaluate.results.predictions import SCHEMA, read_predictions
+from pipeline.recipes import library
 from tests.factories.evaluations import votes, write_evaluation
 
 Columns = dict[str, list[Any]]
@@ -207,3 +209,10 @@ def test_a_small_file_with_too_many_rows_is_rejected(path: Path, monkeypatch: py
     assert path.stat().st_size < 2**20
     with pytest.raises(UserError, match="contain more than 131072 frames"):
         list(read_predictions(path))
+
+
+@pytest.mark.parametrize("name", library.shipped())
+def test_evaluations_may_record_the_encoder_of_every_recipe(name: str) -> None:
+    encoder = str(library.load(name).encoder)
+    fields = {"name": name, "family": "none", "profile": "imagenet", "manifest_sha256": "", "samples": 1, "failed": 0}
+    assert DataSetTable.model_validate({**fields, "encoder": encoder}).encoder == encoder

@@ -23,7 +23,7 @@ from pipeline.evaluate.results.folder import (
     ModelTable,
     RunTable,
 )
-from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
+from pipeline.evaluate.results.predictions import Frames, Outputs, write_part
 from pipeline.recipes.attacks import AttackTable
 from pipeline.storage import LocalStore
 from pipeline.tasks.schema import Task
@@ -110,17 +110,20 @@ def write_evaluation(
         digests=[digests[row] if digests else 0 for _, row, _ in places],
         conditions=[condition for condition, *_ in places],
     )
-    outputs = outputs_of(np.concatenate(every).astype(np.float32), frames.labels, task.groups if task else ())
+    groups, shortcut = task.groups if task else (), table.shortcut
+    outputs = outputs_of(np.concatenate(every).astype(np.float32), frames.labels, groups, shortcut)
     part, merged = store.path(EVALUATION.part(PART)), store.path(PREDICTIONS_FILE)
     part.parent.mkdir(parents=True, exist_ok=True)
-    write_part(Condition(*next(iter(logits))), frames, outputs, {}, part)
+    write_part(Condition(*next(iter(logits))), frames, outputs, {}, part, table.schema)
     store.publish_bytes(f"{PART}\n".encode(), CHUNKS_FILE)
-    manifests.merge([[part]], manifests.with_blank_seal({FACT_EVALUATION: table.digest}), merged, SCHEMA)
+    manifests.merge([[part]], manifests.with_blank_seal({FACT_EVALUATION: table.digest}), merged, table.schema)
     manifests.seal_file(merged)
     return str(folder)
 
 
-def outputs_of(logits: np.ndarray, labels: Sequence[int], groups: Sequence[Sequence[int]]) -> Outputs:
+def outputs_of(
+    logits: np.ndarray, labels: Sequence[int], groups: Sequence[Sequence[int]], shortcut: int | None = None
+) -> Outputs:
     """Return what an evaluation records of the logits (N, K) of classes, which may be in groups."""
     groups = groups or [[number] for number in range(logits.shape[1])]
     group_of_class = np.full(logits.shape[1], -1, np.int32)
@@ -136,6 +139,7 @@ def outputs_of(logits: np.ndarray, labels: Sequence[int], groups: Sequence[Seque
         probabilities.max(axis=1).astype(np.float32),
         group_of_class[logits.argmax(axis=1)],
         np.square(probabilities).sum(axis=1).astype(np.float32),
+        np.full(len(flat), np.nan, np.float32) if shortcut is None else probabilities[:, shortcut],
     )
 
 

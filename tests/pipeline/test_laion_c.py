@@ -139,7 +139,7 @@ def test_the_mean_of_a_superclass_decides_not_the_sum() -> None:
     for normalised, given in ((False, logits), (True, logits.softmax(1))):
         top5, rank, *_ = ranked(given, torch.tensor([cat]), Groups(task, torch.device("cpu")), normalised=normalised)
         assert (int(top5[0, 0]), int(rank)) == (cat, 1)
-    top5, _, _, _, free, _ = ranked(logits, torch.tensor([CAT]), Groups(task.of_outputs(), torch.device("cpu")))
+    top5, _, _, _, free, *_ = ranked(logits, torch.tensor([CAT]), Groups(task.of_outputs(), torch.device("cpu")))
     assert (int(top5[0, 0]), int(free)) == (KING_SNAKE, cat)
 
 

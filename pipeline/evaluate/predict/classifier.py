@@ -208,7 +208,7 @@ class Classifier:
                 f"the model {self._table.model.name} returns {classes} classes, but it returned {first} classes for an "
                 "earlier batch"
             )
-        return self._copies.to_cpu(ranked(logits, on_device, self._groups))
+        return self._copies.to_cpu(ranked(logits, on_device, self._groups, self._table.shortcut))
 
     def finish(self, outputs: Pending) -> Outputs:
         """Wait for the outputs of a batch and return them. Raise UserError if they are NaN or infinite."""
@@ -222,9 +222,9 @@ class Classifier:
 
 def fetched(outputs: tuple[torch.Tensor, ...]) -> Outputs:
     """Return what ``ranked`` returned as arrays; waits for a device other than a GPU."""
-    top5, rank, probability, confidence, free, squared = (each.cpu().numpy() for each in outputs)
+    top5, rank, probability, confidence, free, *others = (each.cpu().numpy() for each in outputs)
     return Outputs(
-        top5.astype(np.int32), rank.astype(np.int32), probability, confidence, free.astype(np.int32), squared
+        top5.astype(np.int32), rank.astype(np.int32), probability, confidence, free.astype(np.int32), *others
     )
 
 
@@ -278,12 +278,18 @@ class Groups:
 
 
 def ranked(
-    logits: torch.Tensor, labels: torch.Tensor, groups: Groups | None, *, normalised: bool = False
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    groups: Groups | None,
+    shortcut: int | None = None,
+    *,
+    normalised: bool = False,
 ) -> tuple[torch.Tensor, ...]:
     """Return the outputs of each image, in the order of the fields of ``Outputs``.
 
     Of equal logits, the lower class index ranks first. Unknown labels have rank 0 and probability NaN. If one of the
-    logits is NaN or infinite, the confidence is NaN. ``normalised`` logits are probabilities already.
+    logits is NaN or infinite, the confidence is NaN. ``shortcut`` is the class that a shortcut leads to. ``normalised``
+    logits are probabilities already.
     """
     chosen = groups.logits(logits, normalised) if groups else logits
     choices = logits if groups and groups.beside_labels else chosen
@@ -305,4 +311,5 @@ def ranked(
         torch.where(largest.isfinite(), probabilities.amax(dim=1), missing),
         free,
         probabilities.square().sum(dim=1),
+        missing if shortcut is None else probabilities[:, shortcut],
     )

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
+import pyarrow.parquet as pq
 import torch
 
 from pipeline.config import differences, flat
@@ -37,7 +38,6 @@ from pipeline.evaluate.results.folder import (
     is_finished,
     read_table,
 )
-from pipeline.evaluate.results.predictions import SCHEMA, STREAM_SCHEMA, has_all_columns
 from pipeline.execution.pools import IN_PROCESS, Crew, Executor, parse_executor
 from pipeline.execution.resumable import ImageJob, ImageWatcher, count_frames, run_resumable
 from pipeline.execution.work import Tally
@@ -237,8 +237,9 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
 
     def _is_of_earlier_version(self) -> bool:
         """Whether an earlier version, which wrote fewer columns, has finished the evaluation. It is left as it is."""
-        finished = is_finished(self.store, self._table, count_frames(self.parts))
-        return finished and not has_all_columns(self.store.path(PREDICTIONS_FILE))
+        if not is_finished(self.store, self._table, count_frames(self.parts)):
+            return False
+        return pq.read_schema(self.store.path(PREDICTIONS_FILE)).names != self._table.schema.names
 
     def _start_again(self) -> None:
         """Remove the parts of an interrupted ordered evaluation, because the state that its model had is lost."""
@@ -372,9 +373,8 @@ def merge_parts(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -
     """Write predictions.parquet and seal it. Raise UserError if the number of rows differs from the manifest."""
     groups = groupby(chunks, key=lambda chunk: chunk.first if table.stream else chunk.condition)
     parts = [[chunk.name for chunk in group] for _, group in groups]
-    schema = STREAM_SCHEMA if table.stream else SCHEMA
     summed = (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
-    EVALUATION.merge(store, parts, {FACT_EVALUATION: table.digest}, schema, summed, count_frames(chunks))
+    EVALUATION.merge(store, parts, {FACT_EVALUATION: table.digest}, table.schema, summed, count_frames(chunks))
 
 
 def _flat(table: EvaluationTable) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from pipeline.evaluate.results.folder import (
     ModelTable,
     RunTable,
     is_finished,
+    shortcut_of,
 )
 from pipeline.evaluate.results.predictions import ConditionPredictions, Outputs, sound_values, source_digest
 from pipeline.storage import open_store
@@ -52,6 +53,8 @@ ELSEWHERE = "elsewhere"
 SCORES = ("logits", "probabilities")
 RANKED = ("top5", "label_probability", "confidence", "squared_probability")
 """Columns of predictions; one of ``SCORES``, or all of ``RANKED``, is required."""
+SHORTCUT = "shortcut_probability"
+"""An optional column beside ``RANKED``."""
 
 _TOLERANCE = 1e-2
 """By how much probabilities may exceed 1, or their sum differ from it, as rounded to half precision."""
@@ -153,7 +156,8 @@ class _Given:
         values = torch.from_numpy(matrix_of(columns[score], score, len(keys)))
         self._check_classes(values.shape[1])
         normalised = score == SCORES[1]
-        outputs = fetched(ranked(values, torch.from_numpy(labels), self._groups, normalised=normalised))
+        shortcut = shortcut_of(self._data_set.family_name, self._task, self._classes)
+        outputs = fetched(ranked(values, torch.from_numpy(labels), self._groups, shortcut, normalised=normalised))
         refuse(~np.isfinite(outputs.confidence), keys, f"{score} with NaN or infinite values")
         if normalised:
             apart = (values.sum(dim=1) - 1).abs() > _TOLERANCE
@@ -172,7 +176,8 @@ class _Given:
         top5 = np.nan_to_num(matrix_of(columns["top5"], "top5", len(keys)), nan=-1).astype(np.int32)
         found = top5 == labels[:, None]
         ranks = np.where(found.any(axis=1), found.argmax(axis=1) + 1, TOP + 1) * (labels >= 0)
-        given = {name: numbers_of(columns[name], name, len(keys), np.float32) for name in RANKED[1:]}
+        columns = {SHORTCUT: np.full(len(keys), np.nan), **columns}
+        given = {name: numbers_of(columns[name], name, len(keys), np.float32) for name in (*RANKED[1:], SHORTCUT)}
         rank, free = (
             numbers_of(columns.get(name, default), name, len(keys), np.int32)
             for name, default in (("label_rank", ranks), ("free", top5[:, 0]))
@@ -221,7 +226,9 @@ class _Given:
 
     def digest(self) -> str:
         """Return the SHA-256 of all outputs in hexadecimal, which does not depend on the order of the predictions."""
-        return hashlib.sha256(b"".join(hashlib.sha256(each.data).digest() for each in self._outputs)).hexdigest()
+        *usual, shortcuts = self._outputs
+        outputs = usual if np.isnan(shortcuts).all() else self._outputs
+        return hashlib.sha256(b"".join(hashlib.sha256(each.data).digest() for each in outputs)).hexdigest()
 
     def parts(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, list[tuple[str, str, int, int, int]], Outputs]]:
         """Yield each chunk, its frames as in :class:`Frames`, and their outputs."""

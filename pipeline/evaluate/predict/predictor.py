@@ -33,7 +33,7 @@ from pipeline.evaluate.results.folder import (
     FACT_PIXELS_CHECKED,
     EvaluationTable,
 )
-from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, source_digest, write_part
+from pipeline.evaluate.results.predictions import Frames, Outputs, source_digest, write_part
 from pipeline.execution.work import Attempt
 from pipeline.storage import Store, open_store
 from pipeline.transforms.family import Condition
@@ -220,19 +220,19 @@ def publish_part(
     }
     columns = Frames(*zip(*frames, strict=True), **of_stream) if frames else Frames((), (), (), (), ())
     scratch = store.scratch()
-    write_part(chunk.condition, columns, outputs, facts, scratch)
+    write_part(chunk.condition, columns, outputs, facts, scratch, table.schema)
     store.publish(scratch, EVALUATION.part(chunk.name))
 
 
 def _no_outputs(labels: int) -> Outputs:
     """Return the outputs for no frames."""
     integers, numbers = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    return Outputs(np.zeros((0, min(TOP, labels)), np.int32), integers, numbers, numbers, integers, numbers)
+    return Outputs(np.zeros((0, min(TOP, labels)), np.int32), integers, numbers, numbers, integers, numbers, numbers)
 
 
 def chunk_digest(table: EvaluationTable, chunk: Chunk) -> str:
     """Return the hexadecimal SHA-256 of everything that determines the predictions of a chunk, and of their columns."""
-    return hashlib.sha256(f"{table.digest}\n{chunk}\n{','.join(SCHEMA.names)}".encode()).hexdigest()
+    return hashlib.sha256(f"{table.digest}\n{chunk}\n{','.join(table.schema.names)}".encode()).hexdigest()
 
 
 def check_unchanged(table: EvaluationTable, model: Model) -> None:

@@ -42,11 +42,13 @@ class CleanError:
     Attributes:
         errors: Whether the clean version of each is misclassified, (len(rows),).
         rows: Rows of these images.
+        shortcuts: Probability of the class that a shortcut leads to for each of them; None if it was not recorded.
         encoded: How the clean images are stored.
     """
 
     errors: Flags
     rows: Rows
+    shortcuts: Floats | None
     encoded: str
 
     @property
@@ -257,7 +259,9 @@ class Context:
         only = self._only(f"versions of the images of {evaluation.folder}", [clean for clean, _ in fits.values()])
         clean, common = fits[only.evaluation.location]
         _warn_of_clean(evaluation, images, clean, common, warn)
-        return CleanError(clean.top1_errors[common.others], common.rows, clean.evaluation.encoded)
+        recorded = clean.predicted.shortcut_probability
+        shortcuts = None if recorded is None else recorded[common.others, 0]
+        return CleanError(clean.top1_errors[common.others], common.rows, shortcuts, clean.evaluation.encoded)
 
     def _only(self, what: str, fits: Sequence[Untransformed]) -> Untransformed:
         """Return the only evaluation that fits, or the chosen one. Raise UserError if several are left."""

@@ -15,9 +15,11 @@ from pydantic import Field
 import manifests
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.evaluate.results.predictions import SCHEMA, SHORTCUT_SCHEMA, STREAM_SCHEMA
 from pipeline.execution.resumable import JobFolder
 from pipeline.recipes.attacks import AttackTable
 from pipeline.storage import SMALL_FILE, Store
+from pipeline.tasks.lists import IMAGENET
 from pipeline.tasks.schema import Steps, Task
 from pipeline.transforms.registry import FAMILIES
 
@@ -175,7 +177,7 @@ class DataSetTable(StrictTable):
     samples: int
     failed: int
     pass_all: Annotated[int, Field(ge=0)] | None = None
-    encoder: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_=. -]{0,99}$")] | None = None
+    encoder: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_=.: -]{0,99}$")] | None = None
     seed: Annotated[int, Field(ge=0)] | None = None
     pixel_root: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
 
@@ -211,6 +213,16 @@ class EvaluationTable(StrictTable):
         return self.task.labels if self.task else self.model.classes
 
     @property
+    def shortcut(self) -> int | None:
+        """The class whose probability is recorded for all images; None without a shortcut, and for streams."""
+        return None if self.stream else shortcut_of(self.data_set.family, self.task, self.model.classes)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its predictions."""
+        return STREAM_SCHEMA if self.stream else SCHEMA if self.shortcut is None else SHORTCUT_SCHEMA
+
+    @property
     def digest(self) -> str:
         """The hexadecimal SHA-256 of all settings that predictions depend on.
 
@@ -226,6 +238,12 @@ class EvaluationTable(StrictTable):
         settings = self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
         settings["run"]["device"] = settings["run"]["device"].partition(":")[0]
         return settings
+
+
+def shortcut_of(family: str, task: Task | None, classes: int) -> int | None:
+    """Return the class that the shortcut of a family leads to, if the outputs of a model are ImageNet's classes."""
+    labels = task.labels if task else classes
+    return FAMILIES[family].shortcut if labels == classes == len(IMAGENET) else None
 
 
 def is_display_name(name: str) -> bool:

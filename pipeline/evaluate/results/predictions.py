@@ -48,7 +48,10 @@ the same as ``top1``. ``source_digest`` identifies the photograph: see :func:`so
 STREAM_SCHEMA = SCHEMA.append(pa.field("listed", pa.int64(), nullable=False))
 """Columns of predictions in the order of a stream. ``listed`` is the index in the order of the manifest."""
 
-_SCHEMAS = (STREAM_SCHEMA, *(pa.schema(list(SCHEMA)[: len(SCHEMA) - added]) for added in (0, 1, 3)))
+SHORTCUT_SCHEMA = SCHEMA.append(pa.field("shortcut_probability", pa.float32(), nullable=False))
+"""Columns of predictions with the probability of the class that a shortcut leads to; NaN where it was not given."""
+
+_SCHEMAS = (STREAM_SCHEMA, SHORTCUT_SCHEMA, *(pa.schema(list(SCHEMA)[: len(SCHEMA) - added]) for added in (0, 1, 3)))
 """Columns of predictions of this version and of the two earlier ones, which lack the last columns."""
 
 _UNREAD = ("key",)
@@ -81,6 +84,7 @@ class Outputs:
         free: Group of the first of all classes, or -1, shape (N,). Without groups: the first class. If labels are
             classes, but the task has groups: the group that the model chooses.
         squared_probability: Sum of the squares of all probabilities, shape (N,).
+        shortcut_probability: Probability of the class that a shortcut leads to, shape (N,). NaN without a shortcut.
     """
 
     top5: NDArray[np.int32]
@@ -89,6 +93,7 @@ class Outputs:
     confidence: NDArray[np.float32]
     free: NDArray[np.int32]
     squared_probability: NDArray[np.float32]
+    shortcut_probability: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,9 @@ def source_digest(sha256: str | None) -> int:
     return int.from_bytes(bytes.fromhex(sha256[:16]), signed=True) if sha256 else 0
 
 
-def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
+def write_part(
+    condition: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path, schema: pa.Schema
+) -> None:
     """Write and seal the predictions of one chunk. The file bytes depend only on the arguments.
 
     Args:
@@ -121,11 +128,12 @@ def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Ma
         outputs: Model outputs of each frame.
         facts: Metadata of the file.
         path: File to write.
+        schema: Its columns.
     """
     count, width = outputs.top5.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
     conditions = [condition] * count if frames.conditions is None else frames.conditions
-    schema = SCHEMA if frames.listed is None else STREAM_SCHEMA
+    last = outputs.shortcut_probability if frames.listed is None else frames.listed
     columns = [
         pa.array(frames.keys, pa.string()),
         pa.array(frames.source_ids, pa.string()),
@@ -141,7 +149,7 @@ def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Ma
         pa.array(outputs.free, pa.int32()),
         pa.array(outputs.squared_probability, pa.float32()),
         pa.array(frames.digests, pa.int64()),
-        *([] if frames.listed is None else [pa.array(frames.listed, pa.int64())]),
+        *(pa.array(last, field.type) for field in list(schema)[len(SCHEMA) :]),
     ]
     content = pa.BufferOutputStream()
     with pq.ParquetWriter(content, schema, compression="zstd") as writer:
@@ -166,6 +174,7 @@ class ConditionPredictions:
         free: Groups of the first of all classes, shape (S, T); -1 for classes in no group. Without groups: ``top1``.
         squared_probability: Sums of the squares of all probabilities, shape (S, T). None in predictions of earlier
             versions.
+        shortcut_probability: Probabilities of the class that a shortcut leads to, shape (S, T). None without one.
         digests: Digests of the photographs, shape (S,); 0 where unknown. See :func:`source_digest`.
     """
 
@@ -180,6 +189,7 @@ class ConditionPredictions:
     free: NDArray[np.int32]
     squared_probability: NDArray[np.float32] | None
     digests: NDArray[np.int64]
+    shortcut_probability: NDArray[np.float32] | None = None
 
 
 def read_predictions(path: Path, labels: int | None = None) -> Iterator[ConditionPredictions]:
@@ -207,12 +217,6 @@ def read_predictions(path: Path, labels: int | None = None) -> Iterator[Conditio
                 yield _condition_predictions(path, Condition(*key), tables, labels, names)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise UserError(f"the predictions {path} cannot be read: {error}; {REMEDY}") from error
-
-
-def has_all_columns(path: Path) -> bool:
-    """Return whether predictions have all columns, unlike those of earlier versions."""
-    schema = pq.read_schema(path).remove_metadata()
-    return bool(schema.equals(SCHEMA) or schema.equals(STREAM_SCHEMA))
 
 
 def _columns(path: Path, file: pq.ParquetFile) -> list[str]:
@@ -318,6 +322,7 @@ def _condition_predictions(
         column("free" if "free" in names else "top1"),
         column("squared_probability") if "squared_probability" in names else None,
         column("source_digest")[:, 0] if "source_digest" in names else np.zeros(count, np.int64),
+        column("shortcut_probability") if "shortcut_probability" in names else None,
     )
     sources = _indices(table["source_id"]).reshape(count, length)
     if (column("label") != predictions.labels[:, None]).any() or (sources != sources[:, :1]).any():
@@ -375,6 +380,10 @@ def sound_values(predictions: ConditionPredictions, limit: int | None) -> dict[s
     if (squared := predictions.squared_probability) is not None:
         least, most = np.square(confidence) - _ROUNDING, confidence + _ROUNDING
         allowed["squared probabilities"] = (least <= squared) & (squared <= most)
+    if (shortcut := predictions.shortcut_probability) is not None:
+        allowed["probabilities of the shortcut"] = np.isnan(shortcut) | (
+            _are_probabilities(shortcut) & (shortcut <= confidence + _ROUNDING)
+        )
     return allowed
 
 
