@@ -67,8 +67,12 @@ def adaptive_reliability(confidences: ArrayLike, correct: ArrayLike, bins: int =
     Some bins can therefore be empty. Arguments: see ``reliability``.
     """
     values, hits = _checked(confidences, correct, bins)
-    rows = values.reshape(-1, values.shape[-1])
-    lower = np.stack([np.searchsorted(np.sort(row), row) for row in rows]).reshape(values.shape)
+    lower = np.empty(values.shape, np.int64)
+    for row, found in zip(values.reshape(-1, values.shape[-1]), lower.reshape(-1, values.shape[-1]), strict=True):
+        order = np.argsort(row)
+        ranked, first = row[order], np.arange(len(row))
+        first[1:][ranked[1:] == ranked[:-1]] = 0
+        found[order] = np.maximum.accumulate(first)
     return _binned(values, hits, lower * bins // values.shape[-1], bins)
 
 

@@ -205,7 +205,7 @@ def prediction_values(evaluation: Evaluation, predicted: ConditionPredictions) -
         np.full(len(predicted.labels), np.nan) if squared is None else squared[:, 0],
         predicted.top1[:, 0],
     ]
-    return np.stack(columns, axis=1).astype(np.float32)
+    return np.stack(columns, axis=1, dtype=np.float32, casting="same_kind")
 
 
 class Subject:
