@@ -14,6 +14,7 @@ from pipeline.builder.records import Failure, Output, Payload, PreparedImage
 from pipeline.builder.sample_maker import SampleMaker, quarantined
 from pipeline.builder.shard_builder import PartBuilder, part_builder
 from pipeline.execution.work import Attempt, CurrentItem
+from pipeline.images.fingerprints import resizer_fingerprint
 from pipeline.recipes.schema import Recipe
 from pipeline.render.bank import load_bank
 from pipeline.render.warm_up import ready_renderer
@@ -58,6 +59,11 @@ class BuildJob:
     source: str
     output: str
     frost_folder: str | None = None
+
+
+def load_libraries() -> None:
+    """Load what work items need, including the part of numba that its first kernel loads."""
+    resizer_fingerprint("pillow-bilinear")
 
 
 class BuildWorker:

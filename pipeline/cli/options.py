@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import wraps
 from typing import Annotated, Any, TypeVar
@@ -103,11 +104,14 @@ class MakingJob(Job, Making):
     """How a command that takes long and makes images reports and ends."""
 
 
-def command(advice: str = AGAIN) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    advice: str = AGAIN, during: Callable[..., AbstractContextManager[None]] = nullcontext
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator of commands whose parameters are settings: their fields become the options.
 
     Args:
         advice: What the user can do after an interruption or a temporary failure.
+        during: Called with the options as given; the settings are read and the command runs inside its result.
     """
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
@@ -117,10 +121,11 @@ def command(advice: str = AGAIN) -> Callable[[Callable[..., None]], Callable[...
         @wraps(run)
         def invoke(**given: Any) -> None:
             as_json = bool(given.get("as_json"))
-            with report_errors(as_json, advice=advice):
-                made = [settings_of(model, given) for model in models]
-            with report_errors(as_json, getattr(made[-1], "preempted_exit", Exit.INCOMPLETE), advice):
-                run(*made)
+            with during(given):
+                with report_errors(as_json, advice=advice):
+                    made = [settings_of(model, given) for model in models]
+                with report_errors(as_json, getattr(made[-1], "preempted_exit", Exit.INCOMPLETE), advice):
+                    run(*made)
 
         invoke.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # typer reads both
         invoke.__annotations__ = {each.name: each.annotation for each in named}

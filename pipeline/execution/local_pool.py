@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
@@ -105,14 +105,8 @@ class LocalEngine(Generic[Work, Counts]):
         """Start a process and send it the first message."""
         worker = next(self._numbers)
         slot = min(set(range(len(self._children) + 1)) - {child.slot for child in self._children.values()})
-        command = [sys.executable, "-P", local_worker.__file__, str(os.getpid())]
-        pipe = subprocess.PIPE
         try:
-            # In its own session, the process gets no Ctrl-C from the terminal, and its children can be killed with it.
-            process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd="/", start_new_session=True,
-                env=worker_environment(gpu_of(slot, self._gpus)),
-            )  # fmt: skip
+            process = _SPARE.pop() if _SPARE and not self._gpus else _spawn(gpu_of(slot, self._gpus))
         except OSError as error:
             self._failed_starts.append(WorkerStartFailed(worker, str(error)))
             return worker
@@ -132,8 +126,7 @@ class LocalEngine(Generic[Work, Counts]):
         """Kill a process and all processes that it has started."""
         if (child := self._children.pop(worker, None)) is None:
             return
-        with suppress(ProcessLookupError, PermissionError):  # the process has just ended
-            os.killpg(child.process.pid, signal.SIGKILL)
+        _kill(child.process)
         for stream in (child.process.stdin, child.process.stdout, child.process.stderr):
             with suppress(KeyError):
                 self._selector.unregister(_file(stream))
@@ -241,6 +234,48 @@ class LocalEngine(Generic[Work, Counts]):
         lines = child.stderr_tail.decode(errors="replace").strip().splitlines()
         reason += f": {lines[-1]}" if lines else ""
         return WorkerDied(worker, reason) if child.started else WorkerStartFailed(worker, reason)
+
+
+_SPARE: list[subprocess.Popen[bytes]] = []
+"""A process that waits for the next engine of this process; at most one."""
+
+
+@contextmanager
+def spare_process(module: str, function: str) -> Iterator[None]:
+    """Start a process that calls a function, and that the first engine of the block uses for its first worker.
+
+    So it loads what it needs while this process reads its settings and lists its input.
+    """
+    with suppress(OSError):  # the engine reports it if it cannot start a process either
+        _SPARE.append(_spawn(None, module, function))
+    try:
+        yield
+    finally:
+        end_spare_process()
+
+
+def end_spare_process() -> None:
+    """End the process of :func:`spare_process` if no engine has used it."""
+    while _SPARE:
+        _kill(process := _SPARE.pop())
+        process.communicate()
+
+
+def _spawn(gpu: str | None, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a process that waits for its first message. Raise OSError if it cannot be started."""
+    command = [sys.executable, "-P", local_worker.__file__, str(os.getpid()), *arguments]
+    pipe = subprocess.PIPE
+    # In its own session, the process gets no Ctrl-C from the terminal, and its children can be killed with it.
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd="/", start_new_session=True,
+        env=worker_environment(gpu),
+    )  # fmt: skip
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all processes that it has started."""
+    with suppress(ProcessLookupError, PermissionError):  # the process has just ended
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def worker_environment(gpu: str | None) -> dict[str, str]:

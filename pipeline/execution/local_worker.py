@@ -6,6 +6,7 @@ imports the project. A message is an 8-byte length and a pickle. The other end i
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import signal
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NoReturn
 
@@ -36,11 +38,13 @@ def frame(message: object) -> bytes:
     return LENGTH.pack(len(content)) + content
 
 
-def main(parent: int) -> None:
+def main(parent: int, module: str = "", function: str = "") -> None:
     """Run attempts for the parent process until it ends.
 
     Args:
         parent: Process id of the parent.
+        module: Module to import while the parent prepares its first message. Empty for none.
+        function: Function of the module to call then, without arguments.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     messages, answers = os.dup(0), os.dup(1)
@@ -50,6 +54,9 @@ def main(parent: int) -> None:
     end_with(parent)
     inbox: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(messages, inbox), daemon=True).start()
+    with suppress(Exception):  # what fails here fails in the work, too, which reports the reason
+        if module:
+            getattr(importlib.import_module(module), function)()
     worker = _make_worker(inbox.get(), answers)
     while worker is not None:
         _run_attempt(worker, inbox.get(), answers)
@@ -150,4 +157,4 @@ def _reason(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

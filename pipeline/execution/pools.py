@@ -141,9 +141,11 @@ def _local_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
 
 @contextmanager
 def _ray_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
+    from pipeline.execution.local_pool import end_spare_process
     from pipeline.execution.ray_cluster import cluster
     from pipeline.execution.ray_pool import RayEngine, RayPool
 
+    end_spare_process()
     needs = {"num_cpus": 1, "num_gpus": int(crew.gpus > 0)}
     with cluster(crew.workers, crew.address) as count:
         yield RayPool(RayEngine(crew.worker, crew.job, needs), count, crew.labels)

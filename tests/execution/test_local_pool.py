@@ -18,7 +18,7 @@ import pytest
 
 from pipeline.errors import UnreachableError, UserError
 from pipeline.execution import local_pool, scheduler
-from pipeline.execution.local_pool import GPUS_VARIABLE, LocalEngine, gpu_of
+from pipeline.execution.local_pool import GPUS_VARIABLE, LocalEngine, gpu_of, spare_process
 from pipeline.execution.pools import Crew, open_pool
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.execution.scheduler import MAX_ATTEMPTS
@@ -228,3 +228,22 @@ def test_workers_end_when_the_parent_is_killed(tmp_path: Path, stopped: bool) ->
     parent.communicate()
     _, alive = psutil.wait_procs(workers, timeout=60)
     assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_the_first_worker_is_the_process_that_was_started_before(tmp_path: Path) -> None:
+    with spare_process("tests.factories.faulty_workers", "FaultyWorker"):
+        (spare,) = children()
+        with local_pool_of(FaultPlan((), tmp_path), FaultyWorker, workers=1) as pool:
+            report = run_all(pool)
+            assert children() == [spare]
+    assert (report.done.samples, report.failed) == (Counter(ALL), [])
+    assert not children()
+
+
+@pytest.mark.parametrize("module", ["tests.factories.faulty_workers", "no_such_module"])
+def test_a_process_that_was_started_before_ends_unused_and_fails_no_worker(module: str, tmp_path: Path) -> None:
+    with spare_process(module, "nothing"):
+        assert len(children()) == 1
+    assert not children()
+    with spare_process(module, "nothing"):
+        assert run(tmp_path).done.samples == Counter(ALL)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.builder.settings import BuildSettings
 from pipeline.cli.console import CONTINUE, print_json, print_lines, warn
 from pipeline.cli.options import MakingJob, command
+from pipeline.execution.local_pool import spare_process
+from pipeline.execution.pools import Executor
 from pipeline.settings import EXECUTION, FLAG, setting
 
 if TYPE_CHECKING:
@@ -25,7 +29,17 @@ class BuildJob(MakingJob):
     check_only: bool = setting(False, FLAG, EXECUTION, "--dry-run")
 
 
-@command(CONTINUE)
+def _warm_worker(given: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Start a local worker before the settings are read, unless Ray or no worker is asked for."""
+    local = given["executor"] in (None, Executor.AUTO, Executor.LOCAL) and given["address"] is None
+    return (
+        spare_process("pipeline.builder.worker", "load_libraries")
+        if local and not given["check_only"]
+        else nullcontext()
+    )
+
+
+@command(CONTINUE, _warm_worker)
 def build(settings: BuildSettings, job: BuildJob) -> None:
     """Build a data set as WebDataset shards with a manifest.
 
