@@ -13,7 +13,6 @@ from pipeline.builder.plan import Plan, WorkItem
 from pipeline.builder.quota import Withheld
 from pipeline.datasets.paths import MANIFEST_FILE, RUNS
 from pipeline.execution.work import Lost
-from pipeline.images.fingerprints import decoder_fingerprints
 from pipeline.software import host_facts, versions
 from pipeline.storage import Store
 from pipeline.storage.trusted_locations import absolute
@@ -114,7 +113,7 @@ def publish_record(result: BuildResult, source: str, start_time: datetime, store
         "source": absolute(source),
         "workers": result.workers,
         "software": versions(),
-        "decoders": decoder_fingerprints(),
+        "decoders": result.plan.recipe.decoders,
         "resizers": result.plan.recipe.resizers,
         **host,
         "shards": done.shards,
