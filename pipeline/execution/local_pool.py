@@ -106,7 +106,9 @@ class LocalEngine(Generic[Work, Counts]):
         worker = next(self._numbers)
         slot = min(set(range(len(self._children) + 1)) - {child.slot for child in self._children.values()})
         try:
-            process = _SPARE.pop() if _SPARE and not self._gpus else _spawn(gpu_of(slot, self._gpus))
+            process = _SPARE.pop() if _SPARE and not self._gpus else None
+            if process is None or process.poll() is not None:
+                process = _spawn(gpu_of(slot, self._gpus))
         except OSError as error:
             self._failed_starts.append(WorkerStartFailed(worker, str(error)))
             return worker

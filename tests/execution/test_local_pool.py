@@ -247,3 +247,12 @@ def test_a_process_that_was_started_before_ends_unused_and_fails_no_worker(modul
     assert not children()
     with spare_process(module, "nothing"):
         assert run(tmp_path).done.samples == Counter(ALL)
+
+
+def test_a_process_that_was_started_before_and_has_died_is_replaced(tmp_path: Path) -> None:
+    with spare_process("tests.factories.faulty_workers", "FaultyWorker"):
+        (spare,) = children()
+        spare.kill()
+        psutil.wait_procs([spare], timeout=10)
+        report = run(tmp_path)
+    assert (report.done.samples, report.failed) == (Counter(ALL), [])
