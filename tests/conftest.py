@@ -36,7 +36,8 @@ LARGE = frozenset({"browse", "clients"})
 
 
 SLOW = frozenset({"benchmarked", "ray_address", "references", "robustshards"})
-"""Fixtures whose tests are left to ``make test``: commands, complete benchmarks, and all published images."""
+"""Fixtures whose tests are left to ``make test``: commands, complete benchmarks, and all published images. So are tests
+with the mark ``slow``."""
 
 
 RAY = pytest.param("ray", marks=pytest.mark.large)
@@ -61,8 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if LARGE & fixtures[item]:
             item.add_marker(pytest.mark.large)
     if config.getoption("--quick"):
-        config.hook.pytest_deselected(items=[item for item in items if SLOW & fixtures[item]])
-        items[:] = [item for item in items if not SLOW & fixtures[item]]
+        slow = {item for item in items if SLOW & fixtures[item] or item.get_closest_marker("slow")}
+        config.hook.pytest_deselected(items=list(slow))
+        items[:] = [item for item in items if item not in slow]
     items.sort(key=lambda item: item.path.name != "test_examples.py")
 
 

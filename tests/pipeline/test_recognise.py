@@ -66,6 +66,7 @@ DETAILS = {
 """Case -> details on contrast 2."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_sets_of_known_making_are_named(case: str, photographs: Path, tmp_path: Path) -> None:
     make, correct = CASES[case]
@@ -76,6 +77,7 @@ def test_sets_of_known_making_are_named(case: str, photographs: Path, tmp_path: 
     assert found.published == (case == "other draws")
 
 
+@pytest.mark.slow
 def test_images_of_another_preparation_and_without_compression(photographs: Path, tmp_path: Path) -> None:
     def squeezed(image: np.ndarray, name: str, level: int, seed: int) -> bytes:
         return CASES["other draws"][0](whole[seed], name, level, seed)
