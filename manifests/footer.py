@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from manifests.thrift import read_struct
 
-MAX_FOOTER = 2**22
+MAX_FOOTER = 2**23
 """Maximum size of the footer of a manifest, in bytes."""
 
 _MAGIC, _TAIL = b"PAR1", 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import skimage.data
@@ -15,6 +16,8 @@ import perturbations
 from corruptions import c_bar, fourier
 from corruptions.draws import FastDraws
 from pipeline.images.resizers import prepare
+from pipeline.transforms import adain
+from tests.factories.style_networks import PUBLISHED, write_weights
 
 IMAGENET = [("shorter_side", 256), ("center_crop", 224)]
 SYN2NAT = [("square", 256), ("center_crop", 224)]
@@ -110,6 +113,19 @@ def frequency_sheet(photograph: np.ndarray) -> Image.Image:
     return grid(tiles, columns=4)
 
 
+def stylised_sheet(photograph: np.ndarray, painting: np.ndarray) -> Image.Image:
+    """Return a photograph in the style of another one at three strengths, by the published layers with random weights."""
+    image, style = (prepare(each, IMAGENET) for each in (photograph, painting))
+    with TemporaryDirectory() as folder:
+        files = {part: write_weights(Path(folder), part, PUBLISHED) for part in PUBLISHED}
+        weights = {part: adain.weights_of(part, file) for part, file in files.items()}
+    transfer = adain.StyleTransfer(**weights, device="cpu")
+    tiles = [labelled(image, "clean"), labelled(style, "painting")]
+    for percent in (0, 50, 100):
+        tiles.append(labelled(transfer.stylise(image, style[None], 0, percent / 100), f"random weights, {percent}"))
+    return grid(tiles, columns=5)
+
+
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
     """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
@@ -141,3 +157,4 @@ if __name__ == "__main__":
     noise_sheet(photograph).save(folder / "3dcc.jpg", quality=85, optimize=True)
     laion_sheet(photograph).save(folder / "laion-c.jpg", quality=85, optimize=True)
     frequency_sheet(photograph).save(folder / "fourier.jpg", quality=85, optimize=True)
+    stylised_sheet(photograph, skimage.data.coffee()).save(folder / "stylised.jpg", quality=85, optimize=True)

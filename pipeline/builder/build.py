@@ -14,7 +14,7 @@ from pipeline.builder.committed import Committed
 from pipeline.builder.compatibility import DATA_SET
 from pipeline.builder.content import find_missing
 from pipeline.builder.counts import BuildCounts
-from pipeline.builder.estimate import measured_sizes, shard_sizes, with_size_warning
+from pipeline.builder.estimate import estimate, measured_sizes, shard_sizes, with_size_warning
 from pipeline.builder.merge import copy_failed, merge_parts
 from pipeline.builder.plan import (
     SHARED_COST,
@@ -83,7 +83,7 @@ def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker =
     """
     parse_executor(request.executor, request.address)
     plan, source = prepare(request, watcher)
-    plan = with_size_warning(plan, source, request.frost_folder)
+    plan = with_size_warning(plan, lambda: estimate(plan, source, 1, request.frost_folder).output_bytes)
     frost = request.frost_folder and _absolute_location(request.frost_folder)
     job = BuildJob(plan.recipe, _absolute_location(request.source), _absolute_location(request.output), frost)
     crew = Workers(

@@ -93,7 +93,6 @@ def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
     """
     parse_executor(request.executor, request.address)
     plan, source = prepare(request, watcher)
-    plan = with_size_warning(plan, source, request.frost_folder)
     store = open_store(request.output)
     store.check_exclusive()
     _, missing = find_missing(store, plan, source, request.retry_failed)
@@ -104,4 +103,5 @@ def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
     seconds = None
     if samples and measured.seconds.keys() >= samples.keys():
         seconds = sum(count * measured.seconds[name] / measured.samples[name] for name, count in samples.items())
+    plan = with_size_warning(plan, lambda: known.bytes.total() + bytes_to_make)
     return DryRun(plan, missing, known.bytes.total(), bytes_to_make, store.free(), request.max_bytes, seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter, process_time
@@ -95,13 +95,13 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     return CostEstimate(measured, sizes, int(sizes.bytes.total() * scale), seconds * scale)
 
 
-def with_size_warning(plan: Plan, source: Source, frost_folder: str | None) -> Plan:
-    """Return the plan of a build, with a warning of its size if it has very many conditions."""
+def with_size_warning(plan: Plan, size_of: Callable[[], int]) -> Plan:
+    """Return the plan of a build, with a warning of its size in bytes if it has very many conditions."""
     conditions = len(plan.recipe.conditions())
     if conditions < MANY_CONDITIONS:
         return plan
     try:
-        size = f"about {decimal(estimate(plan, source, 1, frost_folder).output_bytes)}"
+        size = f"about {decimal(size_of())}"
     except UserError:  # the build records why images cannot be read
         size = "an unknown number of bytes"
     warning = (

@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.datasets.paths import ROOTS_FILE
 from pipeline.datasets.roots import Roots, parse_roots
 from pipeline.recipes import library
-from tests.golden.builds import build
+from tests.golden.builds import RECIPES, build
 from tests.photographs import ONE_CLASS_EACH, write_photographs
 
 FOLDER = Path(__file__).parents[2] / "manifests" / "reference"
@@ -41,6 +41,6 @@ def shipped_roots(name: str) -> Roots:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or library.shipped():
+    for each in sys.argv[1:] or RECIPES:
         print(each, flush=True)
         (FOLDER / f"{each}{SUFFIX}").write_text(built_roots(each).to_json())

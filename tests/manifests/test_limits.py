@@ -62,7 +62,7 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written(folder / "rows", repeated(550_000), 2)
     (folder / "texts in a dictionary").write_bytes(dictionary_encoded(ROW, 500_000, 900_000))
     written(folder / "plain texts", repeated(2_700, ROW._replace(class_name="x" * 100_000)), use_dictionary=False)
-    written(folder / "footer", repeated(1), 1_600)
+    written(folder / "footer", repeated(1), 3_200)
     content = (folder / "rows").read_bytes()
     assert all(path.stat().st_size < 20_000_000 for path in folder.iterdir())
     (folder / "length").write_bytes(content[:-8] + b"\xff\xff\xff\x7f" + content[-4:])
@@ -75,12 +75,17 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("rows", r"declares 1100000 rows in \d+ bytes: at most 1048576 are allowed"),
         ("texts in a dictionary", "class_name has a text of 900000 bytes: at most 8192 are allowed"),
         ("plain texts", r"declares a row group of 27\d+ bytes: at most 268435456 are allowed"),
-        ("footer", r"a footer of \d+ bytes: at most 4194304 are allowed"),
+        ("footer", r"a footer of \d+ bytes: at most 8388608 are allowed"),
         ("length", "cut short"),
     ],
 )
 def test_every_reader_rejects_bombs(bombs: Path, name: str, message: str) -> None:
     refused(bombs / name, message)
+
+
+def test_a_manifest_of_a_whole_fourier_map_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "map", repeated(1), 1_985)
+    assert sum(1 for _ in manifests.read_rows(path)) == 1_985
 
 
 def test_bombs_do_not_fill_the_memory(bombs: Path) -> None:

@@ -26,6 +26,7 @@ from tests.conftest import Run
 from tests.factories.exports import rows_of
 from tests.factories.indexed_sets import change_rows
 from tests.factories.manifest_rows import FAILED, ROW
+from tests.golden.builds import RECIPES
 from tests.golden.digests import committed
 from tests.golden.reference import built_roots, shipped_roots
 
@@ -336,6 +337,7 @@ def recipe_of(name: str) -> str:
 
 def test_shipped_lists_have_the_versions_of_the_committed_digests() -> None:
     digests = committed()
+    assert {recipe_of(name) for name in shipped()} >= set(library.editions()) & set(RECIPES)
     for name in shipped():
         recipe, roots = library.load(recipe_of(name)), shipped_roots(recipe_of(name))
         assert [each.condition for each in roots.conditions] == sorted(recipe.conditions())

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save
-from torch import nn
 
 import robustshards as rs
 from corruptions import Options
@@ -28,34 +27,9 @@ from pipeline.transforms.family import Condition, Rendering
 from pipeline.transforms.stylised import FAMILY
 from tests.conftest import write_small_source
 from tests.factories.exports import rows_of
+from tests.factories.style_networks import SMALL, network, write_weights
 
 pytestmark = pytest.mark.usefixtures("workers_here")
-
-CHANNELS = {"encoder": (3, 3, 4, 4, 6, 6, 8, 8, 8, 8, 10), "decoder": (10, 8, 8, 8, 8, 6, 6, 4, 4, 3)}
-"""Channels before and after each convolution: the real architecture, with fewer of them."""
-
-
-def network(part: str, channels: dict[str, tuple[int, ...]] = CHANNELS) -> nn.Sequential:
-    """Return a network as the published programs write it, with random weights."""
-    torch.manual_seed(0)
-    modules: list[nn.Module] = []
-    pairs = zip(channels[part], channels[part][1:], strict=False)
-    for layer in adain.LAYERS[part]:
-        if isinstance(layer, int):
-            modules += [nn.ReflectionPad2d(1)] if layer == 3 else []
-            modules.append(nn.Conv2d(*next(pairs), layer))
-            nn.init.kaiming_normal_(modules[-1].weight)
-        else:
-            others = {"relu": nn.ReLU(), "pool": nn.MaxPool2d(2, ceil_mode=True), "up": nn.Upsample(scale_factor=2)}
-            modules.append(others[layer])
-    return nn.Sequential(*modules)
-
-
-def write_weights(folder: Path, part: str, **more: torch.Tensor) -> str:
-    path = folder / f"{part}.safetensors"
-    state = {**network(part).state_dict(), **more}
-    path.write_bytes(save(state))
-    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -65,21 +39,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_small_source(folder / "paintings", images=4)
     (folder / "paintings" / "class0" / "z.png").write_bytes(b"no painting")
     write_small_source(folder / "photographs", images=3)
-    for part in CHANNELS:
+    for part in SMALL:
         write_weights(folder, part)
         torch.jit.script(network(part)).save(folder / f"{part}.ts")
     return folder
 
 
 def recipe_of(folder: Path, **bank: Any) -> Recipe:
-    files = {part: str(folder / f"{part}.safetensors") for part in CHANNELS}
+    files = {part: str(folder / f"{part}.safetensors") for part in SMALL}
     steps = [["shorter_side", 40], ["center_crop", 32]]
     given = {"source": str(folder / "paintings"), "files": files, **bank}
     return library.load("stylised").changed(bank=given, prepare={"steps": steps}, transforms={"levels": [0, 50, 100]})
 
 
 def bank_of(folder: Path, paintings: np.ndarray) -> dict[str, np.ndarray]:
-    weights = {part: adain.weights_of(part, folder / f"{part}.safetensors") for part in CHANNELS}
+    weights = {part: adain.weights_of(part, folder / f"{part}.safetensors") for part in SMALL}
     return {"paintings": paintings, **weights}
 
 
@@ -157,12 +131,12 @@ def test_bytes_are_equal_on_a_cpu_and_levels_share_a_painting(folder: Path) -> N
 
 
 def test_torchscript_has_the_same_weights_as_safetensors(folder: Path) -> None:
-    for part in CHANNELS:
+    for part in SMALL:
         one, other = (adain.weights_of(part, folder / f"{part}.{suffix}") for suffix in ("ts", "safetensors"))
         assert np.array_equal(one, other)
     deeper = {f"{40 + index}.weight": torch.zeros(10, 10, 3, 3) for index in range(2)}
     (folder / "more").mkdir()
-    path = Path(write_weights(folder / "more", "encoder", **deeper))
+    path = write_weights(folder / "more", "encoder", **deeper)
     assert np.array_equal(adain.weights_of("encoder", path), adain.weights_of("encoder", folder / "encoder.ts"))
 
 
@@ -195,7 +169,7 @@ def test_other_weights_are_refused_and_pickles_unread(write: Any, message: str, 
 
 
 def test_networks_of_two_pairs_are_refused(folder: Path, tmp_path: Path) -> None:
-    other = {**CHANNELS, "decoder": (9, *CHANNELS["decoder"][1:])}
+    other = {**SMALL, "decoder": (9, *SMALL["decoder"][1:])}
     (tmp_path / "decoder.safetensors").write_bytes(save(network("decoder", other).state_dict()))
     decoder = adain.weights_of("decoder", tmp_path / "decoder.safetensors")
     with pytest.raises(ValueError, match="the encoder gives 10 channels, but the decoder takes 9"):
@@ -222,12 +196,12 @@ def test_a_data_set_keeps_its_bank_and_refuses_another(folder: Path, tmp_path: P
     made = library.load(str(out / "recipe.toml"))
     assert made.bank is not None
     assert made.bank.digests is not None
-    assert (made.bank.tiles, made.bank.damaged, set(made.bank.digests)) == (4, 1, set(CHANNELS))
+    assert (made.bank.tiles, made.bank.damaged, set(made.bank.digests)) == (4, 1, set(SMALL))
     assert made.software["device"].startswith("cpu ")
     assert {(row.transform, row.level) for row in rows_of(out)} == {("stylised", level) for level in (0, 50, 100)}
     assert sorted(path.name for path in (out / "bank").iterdir()) == ["decoder.npy", "encoder.npy", "paintings.npy"]
     assert rs.open(str(out)).verify().faults == []
-    scripts = {part: str(folder / f"{part}.ts") for part in CHANNELS}
+    scripts = {part: str(folder / f"{part}.ts") for part in SMALL}
     assert build(recipe_of(folder, files=scripts)).complete, "other files of the same weights are the same bank"
     with pytest.raises(UserError, match=r"bank\.sha256 is .* of 4 photographs, not .* of 2 photographs"):
         build(recipe_of(folder, limit=2))

@@ -31,8 +31,8 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     planned = make_plan(recipe, images)
     planned = replace(planned, recipe=with_bank(planned.recipe, settings.source, MEASURED_TILES))
     try_transforms(planned.recipe, settings.frost_folder)
-    planned = with_size_warning(planned, images, settings.frost_folder)
     cost = estimate(planned, images, settings.measure, settings.frost_folder)
+    planned = with_size_warning(planned, lambda: cost.output_bytes)
     facts = {
         "recipe": recipe.name,
         "source_kind": recipe.source.kind,
