@@ -186,7 +186,7 @@ def document(models: Sequence[str] = MODELS) -> Document:
             for model in models
         },
         1,
-        [Chapter("ImageNet-C", models, ["AlexNet (published)"], tables)],
+        [Chapter("ImageNet-C", tables)],
         [("CE, mCE", "Corruption error.")],
         ["Hendrycks and Dietterich, ICLR 2019"],
         [("command", "robustshards report one two"), ("seed", "0")],
@@ -211,5 +211,5 @@ def hostile_document() -> Document:
     headline = Headline(HOSTILE, HOSTILE, number(0.5), HOSTILE, HOSTILE, HOSTILE)
     return Document(
         HOSTILE, [HOSTILE], [HOSTILE], {HOSTILE: HOSTILE}, {HOSTILE: [headline]}, 1,
-        [Chapter(HOSTILE, [HOSTILE], [HOSTILE], tables)], [(HOSTILE, HOSTILE)], [HOSTILE], [(HOSTILE, HOSTILE)],
+        [Chapter(HOSTILE, tables)], [(HOSTILE, HOSTILE)], [HOSTILE], [(HOSTILE, HOSTILE)],
     )  # fmt: skip

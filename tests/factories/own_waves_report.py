@@ -31,6 +31,6 @@ REPORT = FamilyReport(
     leads=(WORST.name,),
     note="Percent. Higher is better.",
     tables=(Pivot("accuracy by wave", [ACCURACY.name], "Percent.", head=["wave"], plot="bars"),),
-    glossary=(("Worst wave", "The wave with the lowest accuracy."),),
+    glossary={"Worst wave": "The wave with the lowest accuracy."},
     sources=("Nobody, 2026 (waves)",),
 )

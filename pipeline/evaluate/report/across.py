@@ -228,14 +228,11 @@ NATURAL_REPORT = FamilyReport(
     note="Percent. Higher is better. The average is the plain mean of the ten figures below it: accuracies by task, "
     "and 1 - mCE of ImageNet-C.",
     more=_missing_table,
-    glossary=(
-        (
-            "Natural robustness (average of ten)",
-            "The plain mean of the accuracies on the ImageNet validation images by the original and by the reassessed "
-            "labels (ReaL), on ImageNet-V2 (matched frequency), ObjectNet, ImageNet-A, -R, -V, Stylized-ImageNet and "
-            "ImageNet-Sketch, and of 1 - mCE.",
-        ),
-    ),
+    glossary={
+        "Natural robustness (average of ten)": "The plain mean of the accuracies on the ImageNet validation images by "
+        "the original and by the reassessed labels (ReaL), on ImageNet-V2 (matched frequency), ObjectNet, ImageNet-A, "
+        "-R, -V, Stylized-ImageNet and ImageNet-Sketch, and of 1 - mCE.",
+    },
     sources=("Liu et al., arXiv 2302.14301 (ARES-Bench)",),
 )
 

@@ -219,7 +219,7 @@ class FamilyReport:
         transform: Noun for transforms in tables, such as "corruption".
         level: Noun for levels, such as "severity".
         calibrated: Whether there is a calibration table.
-        glossary: Terms and their definitions.
+        glossary: Definitions by term.
         sources: Papers that define the metrics.
         needs_labels: Whether there are no figures of unlabelled images, which ``evaluate`` then refuses.
         reassessed: Whether there are accuracies by the reassessed labels (ReaL) of validation images.
@@ -239,7 +239,7 @@ class FamilyReport:
     transform: str = "transform"
     level: str = "level"
     calibrated: bool = False
-    glossary: Sequence[tuple[str, str]] = ()
+    glossary: Mapping[str, str] = field(default_factory=dict)
     sources: Sequence[str] = ()
     needs_labels: bool = True
     reassessed: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.bootstrap import RESAMPLES
@@ -143,15 +143,7 @@ class ReportData:
         ]
         chapters = [
             *_chapters(overview),
-            *(
-                Chapter(
-                    section.title,
-                    list(section.models),
-                    list(dict.fromkeys(printable(each.baseline) for each in section.models.values() if each.baseline)),
-                    tables_of(section, self.published),
-                )
-                for section in self.sections
-            ),
+            *(Chapter(section.title, tables_of(section, self.published)) for section in self.sections),
             *_chapters(joint),
         ]
         used = list({each.report.key: each.report for each in self.results}.values())
@@ -163,7 +155,7 @@ class ReportData:
             {model: list(_headlines(self.sections, model)) for model in models},
             len(self.sections),
             chapters,
-            [*(term for report in used for term in report.glossary), *subject.GLOSSARY],
+            [*chain.from_iterable(report.glossary.items() for report in used), *subject.GLOSSARY.items()],
             list(dict.fromkeys([*(each for report in used for each in report.sources), *subject.SOURCES])),
             list(self.provenance.items()),
         )
@@ -191,7 +183,7 @@ def _facts(results: Results) -> Facts:
 def _chapters(tables: Iterable[Table]) -> Iterator[Chapter]:
     """Yield the chapters of tables that are not about one data set."""
     for title, group in groupby((table for table in tables if table.rows), key=lambda table: table.section):
-        yield Chapter(title, (), (), list(group))
+        yield Chapter(title, list(group))
 
 
 def _headlines(sections: Iterable[Section], model: str) -> Iterator[Headline]:

@@ -268,20 +268,14 @@ CALIBRATION_OF_CLEAN = tuple(replace(each, of_clean=True) for each in CALIBRATIO
 RELIABILITY = "reliability"
 """Key of the bins in the details of results: by level, bounds, number of images, mean confidence, accuracy."""
 
-GLOSSARY = (
-    (
-        "ECE, adaptive ECE",
-        "Expected calibration error: images are sorted into 15 bins by confidence, the probability of the predicted "
-        "class. ECE is the mean distance between accuracy and mean confidence over the bins, weighted by their images. "
-        "The bins have equal width or, for adaptive ECE, equally many images. Reliability diagrams show accuracy "
-        "against confidence for the bins of equal width: below the diagonal, the model is overconfident.",
-    ),
-    (
-        "NLL, Brier score",
-        "Negative log-likelihood: the mean of -ln p, where p is the probability of the label. Brier score: the mean "
-        "squared distance of all probabilities from 1 for the label and 0 for other classes, from 0 to 2.",
-    ),
-)
+GLOSSARY = {
+    "ECE, adaptive ECE": "Expected calibration error: images are sorted into 15 bins by confidence, the probability of "
+    "the predicted class. ECE is the mean distance between accuracy and mean confidence over the bins, weighted by "
+    "their images. The bins have equal width or, for adaptive ECE, equally many images. Reliability diagrams show "
+    "accuracy against confidence for the bins of equal width: below the diagonal, the model is overconfident.",
+    "NLL, Brier score": "Negative log-likelihood: the mean of -ln p, where p is the probability of the label. Brier "
+    "score: the mean squared distance of all probabilities from 1 for the label and 0 for other classes, from 0 to 2.",
+}
 
 SOURCES = ("Guo et al., ICML 2017 (ECE)", "Nixon et al., CVPR Workshops 2019 (adaptive ECE)")
 

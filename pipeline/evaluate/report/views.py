@@ -244,11 +244,9 @@ class Headline:
 
 @dataclass(frozen=True)
 class Chapter:
-    """The part of a document on one data set, or on all models, which has no ``models`` and ``baselines``."""
+    """The part of a document on one data set, or on all models."""
 
     title: str
-    models: Sequence[str]
-    baselines: Sequence[str]
     tables: Sequence[Table]
 
 

@@ -25,21 +25,16 @@ DOUBLE = 25
 MOST_DRAWN = 60
 """Number of corruptions up to which there is a heat map: more cells are unreadable, and take long to draw."""
 
-GLOSSARY = (
-    (
-        "Overlap score",
-        "With r the accuracy under a corruption divided by the clean accuracy: the gain in r of a model trained with "
-        "the other corruption over one trained on clean images, divided by the gain of a model trained with the same "
-        "corruption; averaged over both directions, 0 or more.",
-    ),
-    ("Category", "Corruptions with similar overlap scores, found by k-means with as few categories as suffice."),
-    ("Residual robustness", "The clean accuracy minus the accuracy on other images. Smaller is better."),
-    ("n, k", "Balanced benchmarks: n random categories with k random corruptions of each."),
-    (
-        "Spread",
-        "The standard deviation of the numbers of corruptions that a benchmark has in each category. 0: balanced.",
-    ),
-)
+GLOSSARY = {
+    "Overlap score": "With r the accuracy under a corruption divided by the clean accuracy: the gain in r of a model "
+    "trained with the other corruption over one trained on clean images, divided by the gain of a model trained with "
+    "the same corruption; averaged over both directions, 0 or more.",
+    "Category": "Corruptions with similar overlap scores, found by k-means with as few categories as suffice.",
+    "Residual robustness": "The clean accuracy minus the accuracy on other images. Smaller is better.",
+    "n, k": "Balanced benchmarks: n random categories with k random corruptions of each.",
+    "Spread": "The standard deviation of the numbers of corruptions that a benchmark has in each category. 0: "
+    "balanced.",
+}
 
 
 def document(facts: Facts, title: str) -> Document:
@@ -53,8 +48,8 @@ def document(facts: Facts, title: str) -> Document:
         notes={},
         headlines={},
         data_sets=0,
-        chapters=[views.Chapter(section.capitalize(), (), (), list(tables)) for section, tables in parts],
-        glossary=GLOSSARY,
+        chapters=[views.Chapter(section.capitalize(), list(tables)) for section, tables in parts],
+        glossary=list(GLOSSARY.items()),
         sources=["Laugros et al., BMVC 2021 (arXiv 2107.12052)"],
         about=f"{models}Seed of categories and random benchmarks: {facts['settings']['seed']}.",
     )

@@ -107,13 +107,10 @@ IMAGENET_S = accuracy_report(
         ),
     ),
     transform="pair",
-    glossary=(
-        (
-            "NSD",
-            "The negated standard deviation of the accuracy over all pairs of decoder and resize operator, in "
-            "percentage points. 0 means that the accuracy does not depend on how images are decoded and resized.",
-        ),
-    ),
+    glossary={
+        "NSD": "The negated standard deviation of the accuracy over all pairs of decoder and resize operator, in "
+        "percentage points. 0 means that the accuracy does not depend on how images are decoded and resized.",
+    },
     sources=("Tang et al., RobustART, 2021 (ImageNet-S)",),
 )
 
@@ -159,13 +156,10 @@ SYN2NAT = accuracy_report(
         ),
     ),
     transform="candidate",
-    glossary=(
-        (
-            "Residual robustness (ImageNet-Syn2Nat)",
-            "The clean accuracy minus the mean accuracy under the 18 corruptions of ImageNet-Syn2Nat, in percentage "
-            "points. Other candidates are not included in means.",
-        ),
-    ),
+    glossary={
+        "Residual robustness (ImageNet-Syn2Nat)": "The clean accuracy minus the mean accuracy under the 18 corruptions "
+        "of ImageNet-Syn2Nat, in percentage points. Other candidates are not included in means.",
+    },
     sources=("Laugros, Caplier and Ospici, BMVC 2021 (ImageNet-Syn2Nat)",),
 )
 
@@ -179,13 +173,10 @@ IMAGENET_3DCC = accuracy_report(
     },
     note=f"{NOTE} ImageNet-3DCC has twelve corruptions. A mean over the three that need no depth is not that of "
     "ImageNet-3DCC, and is marked.",
-    glossary=(
-        (
-            "ImageNet-3DCC",
-            "Twelve corruptions at five severities. Three of them, iso_noise, low_light and color_quant, can be made "
-            "from the picture alone; the others need its depth or a video encoder, and are evaluated as published. "
-            "Published accuracies are on 5,000 images.",
-        ),
-    ),
+    glossary={
+        "ImageNet-3DCC": "Twelve corruptions at five severities. Three of them, iso_noise, low_light and color_quant, "
+        "can be made from the picture alone; the others need its depth or a video encoder, and are evaluated as "
+        "published. Published accuracies are on 5,000 images.",
+    },
     sources=("Kar, Yeo, Atanov and Zamir, CVPR 2022 (ImageNet-3DCC)", "RobustBench (accuracies on ImageNet-3DCC)"),
 )

@@ -317,21 +317,15 @@ REPORT = FamilyReport(
     ),
     more=_worst_case_table,
     joint=transfer_tables,
-    glossary=(
-        (
-            "AR, WCAR",
-            "Adversarial robustness: of the images that a model gets right, the fraction that it still gets right "
-            "after an attack. Worst-case adversarial robustness: after every attack of a set. Small, middle and "
-            "large are the three magnitudes of budgets of RobustART.",
-        ),
-        ("Robust accuracy", "The fraction of all images that are right before and after an attack."),
-        (
-            "White box, transfer",
-            "White box: the evaluated model is the one that was attacked. Transfer: another model was attacked. "
-            "Attack success rate: of the images that both models get right, the fraction that the evaluated "
-            "one gets wrong after the attack.",
-        ),
-    ),
+    glossary={
+        "AR, WCAR": "Adversarial robustness: of the images that a model gets right, the fraction that it still gets "
+        "right after an attack. Worst-case adversarial robustness: after every attack of a set. Small, middle and "
+        "large are the three magnitudes of budgets of RobustART.",
+        "Robust accuracy": "The fraction of all images that are right before and after an attack.",
+        "White box, transfer": "White box: the evaluated model is the one that was attacked. Transfer: another model "
+        "was attacked. Attack success rate: of the images that both models get right, the fraction that the evaluated "
+        "one gets wrong after the attack.",
+    },
     sources=(
         "Tang et al., arXiv 2109.05211 (RobustART: AR, WCAR)",
         "Liu et al., arXiv 2302.14301 (ARES-Bench)",

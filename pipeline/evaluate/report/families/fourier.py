@@ -126,14 +126,11 @@ REPORT = FamilyReport(
         ),
     ),
     more=_heat_maps,
-    glossary=(
-        (
-            "Fourier heat map",
-            "The error of a model when a single spatial frequency of a fixed norm is added to every image, as a "
-            "picture over all frequencies. Means count each cell of the picture once. Networks trained as usual are "
-            "weak at all but the lowest frequencies; training with Gaussian noise or adversarial images helps at high "
-            "frequencies and hurts at low ones.",
-        ),
-    ),
+    glossary={
+        "Fourier heat map": "The error of a model when a single spatial frequency of a fixed norm is added to every "
+        "image, as a picture over all frequencies. Means count each cell of the picture once. Networks trained as "
+        "usual are weak at all but the lowest frequencies; training with Gaussian noise or adversarial images helps at "
+        "high frequencies and hurts at low ones.",
+    },
     sources=("Yin, Gontijo Lopes, Shlens, Cubuk and Gilmer, NeurIPS 2019 (Fourier heat maps)",),
 )

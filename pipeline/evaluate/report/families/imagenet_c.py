@@ -312,28 +312,17 @@ REPORT = FamilyReport(
     level="severity",
     calibrated=True,
     reassessed=True,
-    glossary=(
-        (
-            "CE, mCE",
-            "Corruption error: the error rates at all severities, summed and divided by the baseline's sum. mCE is the "
-            "mean CE over the 15 corruptions of the benchmark. Below 100, the model makes fewer errors than the "
-            "baseline.",
-        ),
-        (
-            "Relative CE, relative mCE",
-            "As CE and mCE, but with the clean error rate subtracted from every error rate of the model and of the "
-            "baseline. They measure how much accuracy corruptions cost, regardless of the accuracy on clean images.",
-        ),
-        (
-            "Mean corruption error (unnormalised)",
-            "The mean error rate over the corruptions of the benchmark and their severities. It is not divided by a "
-            "baseline, so it must not be compared with mCE.",
-        ),
-        (
-            "Residual robustness",
-            "The clean accuracy minus the mean accuracy on corrupted images, in percentage points. 0 means that "
-            "corruptions cost no accuracy.",
-        ),
-    ),
+    glossary={
+        "CE, mCE": "Corruption error: the error rates at all severities, summed and divided by the baseline's sum. mCE "
+        "is the mean CE over the 15 corruptions of the benchmark. Below 100, the model makes fewer errors than the "
+        "baseline.",
+        "Relative CE, relative mCE": "As CE and mCE, but with the clean error rate subtracted from every error rate of "
+        "the model and of the baseline. They measure how much accuracy corruptions cost, regardless of the accuracy on "
+        "clean images.",
+        "Mean corruption error (unnormalised)": "The mean error rate over the corruptions of the benchmark and their "
+        "severities. It is not divided by a baseline, so it must not be compared with mCE.",
+        "Residual robustness": "The clean accuracy minus the mean accuracy on corrupted images, in percentage points. "
+        "0 means that corruptions cost no accuracy.",
+    },
     sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
 )

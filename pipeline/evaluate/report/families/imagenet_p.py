@@ -204,20 +204,15 @@ REPORT = FamilyReport(
             "Lower is better. T5D, if shown, is in percent of the baseline's top-5 distance.",
         ),
     ),
-    glossary=(
-        (
-            "Flip probability, flip rate",
-            "Flip probability: how often the predicted class differs between successive frames (for noise: between the "
-            "first frame and each other one). Flip rate: the flip probability divided by the baseline's. mFR is the "
-            "mean flip rate over the ten perturbations of the benchmark; NmFP is the negated mean flip probability.",
-        ),
-        (
-            "Top-5 distance, T5D",
-            "How much the ranking of the five most probable classes differs between the same frames: 0 if it is "
-            "identical, 15 if none of the five classes remains. T5D is the top-5 distance divided by the baseline's; "
-            "mT5D is its mean over the ten perturbations of the benchmark.",
-        ),
-    ),
+    glossary={
+        "Flip probability, flip rate": "Flip probability: how often the predicted class differs between successive "
+        "frames (for noise: between the first frame and each other one). Flip rate: the flip probability divided by "
+        "the baseline's. mFR is the mean flip rate over the ten perturbations of the benchmark; NmFP is the negated "
+        "mean flip probability.",
+        "Top-5 distance, T5D": "How much the ranking of the five most probable classes differs between the same "
+        "frames: 0 if it is identical, 15 if none of the five classes remains. T5D is the top-5 distance divided by "
+        "the baseline's; mT5D is its mean over the ten perturbations of the benchmark.",
+    },
     sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
     needs_labels=False,
 )

@@ -112,17 +112,13 @@ REPORT = FamilyReport(
     note="Percent, gaps in percentage points, with the 95 % confidence interval over images in brackets. A negative "
     "IN-W gap and a positive carton gap show that the model relies on the watermark. Gaps need an evaluation on clean "
     "images of the same preparation.",
-    glossary=(
-        (
-            "IN-W gap, carton gap",
-            "The accuracy on watermarked images minus that on the same images without the watermark: over all images, "
-            "and over those of the class carton, of which the validation set of ImageNet has 50.",
-        ),
-        (
-            "Probability of carton, carton probability gap",
-            "The mean probability of the class carton over all watermarked images, and that minus the same on the "
-            "clean images. The gap is the most sensitive of these figures: it needs no image whose answer changes.",
-        ),
-    ),
+    glossary={
+        "IN-W gap, carton gap": "The accuracy on watermarked images minus that on the same images without the "
+        "watermark: over all images, and over those of the class carton, of which the validation set of ImageNet has "
+        "50.",
+        "Probability of carton, carton probability gap": "The mean probability of the class carton over all "
+        "watermarked images, and that minus the same on the clean images. The gap is the most sensitive of these "
+        "figures: it needs no image whose answer changes.",
+    },
     sources=("Li et al., CVPR 2023 (ImageNet-W)",),
 )

@@ -90,13 +90,10 @@ REPORT = FamilyReport(
         _table("superclass accuracy by distortion and severity", SUPERCLASS),
         _table("accuracy by distortion and severity", ACCURACY),
     ),
-    glossary=(
-        (
-            "Superclass accuracy (LAION-C)",
-            "Share of images whose superclass has the largest mean probability of its classes among 16 superclasses. "
-            "The mean, not the sum, is published: superclasses of many classes are at a disadvantage. Images of the "
-            "715 classes that are in no superclass are left out.",
-        ),
-    ),
+    glossary={
+        "Superclass accuracy (LAION-C)": "Share of images whose superclass has the largest mean probability of its "
+        "classes among 16 superclasses. The mean, not the sum, is published: superclasses of many classes are at a "
+        "disadvantage. Images of the 715 classes that are in no superclass are left out.",
+    },
     sources=("Li, Klein, Brendel, Geirhos and Zimmermann, ICML 2025 (LAION-C)",),
 )

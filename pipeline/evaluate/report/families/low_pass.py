@@ -118,16 +118,13 @@ REPORT = FamilyReport(
             plot="lines",
         ),
     ),
-    glossary=(
-        (
-            "Frequency bias (f_bias), ACC-LPB",
-            "Images are low-pass filtered with increasing bandwidths. f_bias is the mean, over the images that are "
-            "classified correctly unfiltered, of the smallest bandwidth at which an image is classified correctly, "
-            "in cycles per image. Settled: of the smallest bandwidth from which on it always is. ACC-LPB is the "
-            "accuracy a_i at each bandwidth b_i, divided by that on unfiltered images, a_n. The area above this "
-            "curve is a sum of steps, b_1 + sum over i < n of (1 - a_i / a_n) (b_(i+1) - b_i). It equals f_bias if "
-            "no image is misclassified again at a larger bandwidth. The shape of the filter was not published.",
-        ),
-    ),
+    glossary={
+        "Frequency bias (f_bias), ACC-LPB": "Images are low-pass filtered with increasing bandwidths. f_bias is the "
+        "mean, over the images that are classified correctly unfiltered, of the smallest bandwidth at which an image "
+        "is classified correctly, in cycles per image. Settled: of the smallest bandwidth from which on it always is. "
+        "ACC-LPB is the accuracy a_i at each bandwidth b_i, divided by that on unfiltered images, a_n. The area above "
+        "this curve is a sum of steps, b_1 + sum over i < n of (1 - a_i / a_n) (b_(i+1) - b_i). It equals f_bias if no "
+        "image is misclassified again at a larger bandwidth. The shape of the filter was not published.",
+    },
     sources=("Liu et al., arXiv 2302.14301 (ARES-Bench)",),
 )

@@ -83,14 +83,11 @@ CLEAN_REPORT = FamilyReport(
     calibrated=True,
     reassessed=True,
     is_clean=True,
-    glossary=(
-        (
-            "Accuracy (ReaL)",
-            "Accuracy by the reassessed labels of the ImageNet validation images, 0 to 9 per image. A prediction is "
-            "correct if it is one of the image's labels; a top-5 prediction, if at least one of its five classes is. "
-            "Images without a label are not counted.",
-        ),
-    ),
+    glossary={
+        "Accuracy (ReaL)": "Accuracy by the reassessed labels of the ImageNet validation images, 0 to 9 per image. A "
+        "prediction is correct if it is one of the image's labels; a top-5 prediction, if at least one of its five "
+        "classes is. Images without a label are not counted.",
+    },
     sources=("Beyer et al., arXiv 2006.07159 (ReaL)",),
 )
 
@@ -238,18 +235,13 @@ SHIFT_REPORT = FamilyReport(
         ),
     ),
     calibrated=True,
-    glossary=(
-        (
-            "Accuracy, accuracy (all outputs)",
-            "If a data set has only some of the classes, the model chooses among these; a class may be a group of its "
-            "outputs. “All outputs”: it chooses among all of its outputs.",
-        ),
-        (
-            "Drop",
-            "The accuracy on clean images of the same classes minus the accuracy, in percentage points. For held-out "
-            "subclasses and styles, the clean images are those of the subclasses and styles that are not held out.",
-        ),
-    ),
+    glossary={
+        "Accuracy, accuracy (all outputs)": "If a data set has only some of the classes, the model chooses among "
+        "these; a class may be a group of its outputs. “All outputs”: it chooses among all of its outputs.",
+        "Drop": "The accuracy on clean images of the same classes minus the accuracy, in percentage points. For "
+        "held-out subclasses and styles, the clean images are those of the subclasses and styles that are not held "
+        "out.",
+    },
     sources=(
         "Hendrycks and Dietterich, arXiv 1807.01697 (subclasses of CIFAR-100 and ImageNet-22K, Icons-50)",
         "Recht et al., ICML 2019 (ImageNet-V2)",
@@ -312,14 +304,11 @@ ANOMALY_REPORT = FamilyReport(
     note="Percent, with the 95 % confidence interval over images in brackets. Higher is better. AUPR is the area under "
     "the precision-recall curve for detecting anomalous images among clean ones: the smaller the largest class "
     "probability of an image, the higher its anomaly score.",
-    glossary=(
-        (
-            "AUPR",
-            "Area under the precision-recall curve for detecting, by the model's confidence, images that belong to "
-            "none of its classes (ImageNet-O) among clean images. A model that is equally confident on all images has "
-            "the share of anomalous images.",
-        ),
-    ),
+    glossary={
+        "AUPR": "Area under the precision-recall curve for detecting, by the model's confidence, images that belong to "
+        "none of its classes (ImageNet-O) among clean images. A model that is equally confident on all images has the "
+        "share of anomalous images.",
+    },
     sources=("Hendrycks et al., CVPR 2021 (ImageNet-O)",),
     needs_labels=False,
 )
