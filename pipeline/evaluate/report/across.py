@@ -216,7 +216,6 @@ def _missing_table(section: Section) -> Iterator[Table]:
 NATURAL_REPORT = FamilyReport(
     family=NATURAL_ROBUSTNESS,
     key=NATURAL_ROBUSTNESS,
-    measure=lambda evaluation, context: (),
     metrics=(
         AVERAGE,
         *(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Generic
+from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.arrays import Floats
@@ -30,7 +30,7 @@ from pipeline.evaluate.report.join import (
 )
 from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Results
-from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
+from pipeline.evaluate.report.real_labels import RealLabels, Reason
 from pipeline.storage import Store
 from pipeline.text import printable
 
@@ -57,19 +57,6 @@ class CleanError:
         return float(self.errors.mean())
 
 
-@dataclass(frozen=True)
-class BaselineValues(Generic[Key]):
-    """The values of an evaluated baseline for the images of another evaluation.
-
-    Attributes:
-        evaluation: An evaluation of the baseline.
-        values: Values of each column that it has, (images, ...).
-    """
-
-    evaluation: Evaluation
-    values: Mapping[Key, Floats]
-
-
 class Context:
     """The shared state of a report.
 
@@ -78,7 +65,9 @@ class Context:
         baseline: Evaluations of the model that metrics are normalised by; empty if none was given.
         chosen: Locations of the evaluations on clean images to use if several are possible.
         resamples: Number of bootstrap draws.
+        real: Reassessed labels of validation images, or why there are none.
         warnings: Warnings for the reader, without duplicates.
+        clean: Predictions of evaluations on clean images, by location.
         images: Images of each evaluation, by its location.
     """
 
@@ -91,22 +80,22 @@ class Context:
         real: RealLabels | Reason,
     ) -> None:
         self.evaluations, self.baseline, self.chosen = evaluations, baseline, chosen
-        self.resamples, self.warnings, self._real = resamples, list[str](), real
+        self.resamples, self.warnings, self.real = resamples, list[str](), real
         check_baseline(baseline)
         self._names = display_names(evaluations, self.warn)
-        self._clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
+        self.clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
         self._clean_of_baseline = [read_untransformed(each) for each in baseline if each.role == "clean"]
         self._check_clean()
-        for each in (*self._clean.values(), *self._clean_of_baseline):
+        for each in (*self.clean.values(), *self._clean_of_baseline):
             if each.evaluation.encoded.endswith(LOSSY):
                 self.warn(
                     f"{each.evaluation.folder}: its clean images were compressed again, {each.evaluation.encoded}, so "
                     "clean errors are too high, and relative mCE, residual robustness and drops too small: for figures "
                     "to publish, build the clean images without loss"
                 )
-        self._mistaken = {each.evaluation.location for each in self._clean.values() if self._may_be_mistaken(each)}
+        self._mistaken = {each.evaluation.location for each in self.clean.values() if self._may_be_mistaken(each)}
         self._photographs: dict[str, Images] = {}
-        self.images: dict[str, Images] = {location: each.images for location, each in self._clean.items()}
+        self.images: dict[str, Images] = {location: each.images for location, each in self.clean.items()}
 
     def warn(self, text: str) -> None:
         """Add a warning, unless the report already has it."""
@@ -147,18 +136,16 @@ class Context:
             return ids
         return digest_of_ids(sorted(map(str, zip(images.ids, images.digests.tolist(), strict=True))))
 
-    def clean_images(self, evaluation: Evaluation) -> Untransformed:
-        """Return the predictions of an evaluation on clean images."""
-        return self._clean[evaluation.location]
-
     def baseline_values(
         self,
         evaluation: Evaluation,
         scores: Scores[Key],
         read: Callable[[Evaluation], Scores[Key] | None],
         benchmark: Callable[[Key], bool],
-    ) -> BaselineValues[Key] | None:
-        """Return the values of the evaluated baseline for the images of an evaluation; None if it has none.
+    ) -> tuple[Evaluation, dict[Key, Floats]] | None:
+        """Return an evaluation of the baseline, and its values of each column that it has, for the images of another.
+
+        The values are (images, ...). None if the baseline has none of them.
 
         Args:
             evaluation: Evaluation to normalise.
@@ -216,7 +203,7 @@ class Context:
         if missing:
             self.warn(f"{evaluation.folder}: {what}, so these are not normalised")
         values = {key: columns[key][1] for key in scores.keys if key in columns}
-        return BaselineValues(columns[next(iter(values))][0], values)
+        return columns[next(iter(values))][0], values
 
     def clean_error_of_baseline(self, evaluation: Evaluation, images: Images) -> CleanError | None:
         """Return the clean error of the baseline for some images of one of its evaluations; None if there is none."""
@@ -238,7 +225,7 @@ class Context:
         if evaluation.table.attack is None:
             return None
         attacked = evaluation.table.attack.model
-        same = [clean for clean in self._clean.values() if clean.evaluation.table.model.digest == attacked.digest]
+        same = [clean for clean in self.clean.values() if clean.evaluation.table.model.digest == attacked.digest]
         named = [clean for clean in same if clean.evaluation.table.model.name == attacked.name]
         return self._clean_error(evaluation, images, named or same, lambda text: None)
 
@@ -274,7 +261,7 @@ class Context:
 
     def _check_clean(self) -> None:
         """Raise UserError if two evaluations of a model can give the clean error of the same images."""
-        for one, other in combinations(self._clean.values(), 2):
+        for one, other in combinations(self.clean.values(), 2):
             first, second = one.evaluation, other.evaluation
             if first.table.model.name == second.table.model.name:
                 common = join(first, one.images, second, other.images)
@@ -324,21 +311,13 @@ class Context:
             )
         return None
 
-    def real_images(self, evaluation: Evaluation, images: Images) -> RealImages | None:
-        """Return the images of an evaluation that have reassessed labels; None if there are none.
-
-        Raises:
-            UserError: If the user gave the labels, and they do not fit the images or the model.
-        """
-        return real_images(evaluation, images, self._real, self.warn)
-
     def _clean_of_model(self, evaluation: Evaluation) -> list[Untransformed]:
         """Return the same model's clean evaluations; warn if the same weights have one under another name only."""
         same_name = [
-            clean for clean in self._clean.values() if clean.evaluation.table.model.name == evaluation.table.model.name
+            clean for clean in self.clean.values() if clean.evaluation.table.model.name == evaluation.table.model.name
         ]
         if not same_name:
-            for clean in self._clean.values():
+            for clean in self.clean.values():
                 if identity(clean.evaluation) == identity(evaluation):
                     self.warn(
                         f"{evaluation.folder}: {clean.evaluation.folder} evaluates the same weights under another "

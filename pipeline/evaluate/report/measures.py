@@ -165,10 +165,6 @@ class Section:
     report: FamilyReport
     models: Mapping[str, Results]
 
-    def has(self, metric: str) -> bool:
-        """Return whether a model has a measure of a metric."""
-        return any(measure.metric == metric for each in self.models.values() for measure in each.measures)
-
 
 @dataclass(frozen=True)
 class Pivot:
@@ -208,7 +204,7 @@ class FamilyReport:
     Attributes:
         family: Name of the family.
         key: Value of the column ``family``: lower case letters, digits and underscores.
-        measure: Returns the results of an evaluation, one per section.
+        measure: Returns the results of an evaluation, one per section. Default: it has none.
         metrics: All metrics, in order. Those of the whole data set are the key figures.
         leads: Names of candidates for the headline; the first that has a value is used.
         note: Explanation of the key figures.
@@ -228,8 +224,8 @@ class FamilyReport:
 
     family: str
     key: str
-    measure: Callable[[Evaluation, Any], Iterable[Results]]  # Any: a Context, which imports this module
     metrics: Sequence[Metric]
+    measure: Callable[[Evaluation, Any], Iterable[Results]] = lambda *_: ()  # Any: a Context, which imports this module
     leads: Sequence[str] = ()
     note: str = ""
     normalised_note: str = ""
@@ -257,11 +253,19 @@ def complement(measure: Measure, metric: str) -> Measure:
     return replace(measure, metric=metric, value=1 - measure.value, low=low, high=high, draws=draws)
 
 
-def row(**values: Any) -> Facts:
-    """Return a row of the tidy table; columns that are not given are empty, and those of numbers None."""
-    texts = ("model", "data_set", "family", "transform", "metric", "unit", "covers", "baseline")
-    others = {"level": None, "low": None, "high": None, "images": 0, "clean_images": "", "pixel_root": ""}
-    return dict.fromkeys(texts, "") | others | values
+COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("model", "data_set", "family", "transform"), str), "level": int, "metric": str,
+    **dict.fromkeys(("value", "low", "high"), float), **dict.fromkeys(("unit", "covers"), str), "images": int,
+    **dict.fromkeys(("baseline", "clean_images", "pixel_root"), str),
+}  # fmt: skip
+"""Type of each column of the tidy table. ``transform`` is empty for the whole data set, ``level`` is missing for all
+levels. ``covers`` is the part of the benchmark that a mean is over, empty for all of it. ``baseline`` and
+``clean_images`` are empty for values that do not depend on them, and ``pixel_root`` where it is unknown."""
+
+
+def row(**values: str | float | None) -> Facts:
+    """Return a row of the tidy table; texts that are not given are empty, numbers missing, and ``images`` 0."""
+    return {name: "" if of is str else None for name, of in COLUMNS.items()} | {"images": 0} | values
 
 
 def table_of(results: Iterable[Results]) -> Iterator[Facts]:
@@ -270,20 +274,19 @@ def table_of(results: Iterable[Results]) -> Iterator[Facts]:
         counts = [Measure(name, number) for name, (number, _) in each.counts.items()]
         for measure in (*each.measures, *counts):
             metric = each.report.metric(measure.metric)
-            yield {
-                "model": each.model,
-                "data_set": each.data_set,
-                "family": each.report.key,
-                "pixel_root": each.pixel_root,
-                "transform": measure.transform,
-                "level": each.level if measure.level is None else measure.level,
-                "metric": measure.metric,
-                "value": measure.value,
-                "low": None if math.isnan(measure.low) else measure.low,
-                "high": None if math.isnan(measure.high) else measure.high,
-                "unit": metric.unit,
-                "covers": measure.covers,
-                "images": measure.images or each.images,
-                "baseline": each.baseline if metric.normalised else "",
-                "clean_images": each.clean_images if metric.of_clean else "",
-            }
+            yield row(
+                model=each.model,
+                data_set=each.data_set,
+                family=each.report.key,
+                transform=measure.transform,
+                level=each.level if measure.level is None else measure.level,
+                metric=measure.metric,
+                value=measure.value,
+                **({} if math.isnan(measure.low) else {"low": measure.low, "high": measure.high}),
+                unit=metric.unit,
+                covers=measure.covers,
+                images=measure.images or each.images,
+                baseline=each.baseline if metric.normalised else "",
+                clean_images=each.clean_images if metric.of_clean else "",
+                pixel_root=each.pixel_root,
+            )

@@ -134,14 +134,14 @@ CALIBRATION_NOTE = (
 
 def _calibration_table(section: Section) -> Iterator[Table]:
     """Yield the calibration table of a data set with reliability diagrams; nothing if no model has a calibration."""
-    if not section.report.calibrated or not section.has(ECE.name):
-        return
     found = {
         (model, each.transform, each.level, each.metric): each
         for model, results in section.models.items()
         for each in results.measures
     }
     calibrated = [model for model in section.models if (model, "", None, ECE.name) in found]
+    if not calibrated:
+        return
     levels = sorted({key[2] for key in found if key[3] == ECE.name and not key[1] and key[2] is not None})
     shown = levels if len(levels) > 1 else []
     names = transforms_of(section) if any(key[1] and key[3] == ECE.name for key in found) else {}

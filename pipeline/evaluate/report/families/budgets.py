@@ -151,7 +151,6 @@ def _curves(section: Section) -> Plot:
 REPORT = FamilyReport(
     family="budgets",
     key="budgets",
-    measure=lambda evaluation, context: (),
     metrics=(MEDIAN, AREA, CLEAN_ACCURACY, ACCURACY),
     leads=(AREA.name,),
     note="Accuracy in percent; the others in units of the budget, for L∞ in levels of 255; with the 95 % confidence "

@@ -143,7 +143,6 @@ def _measures(table: Floats, names: Sequence[str], counted: Sequence[int], clean
 REPORT = FamilyReport(
     family="detection",
     key="detection",
-    measure=lambda evaluation, context: (),
     metrics=(PERFORMANCE, MPC, RPC, MEAN_VALUE, VALUE),
     leads=(MPC.name,),
     note="Percent. Higher is better. P is the measure on clean images, mPC its mean over the corruptions of the "

@@ -17,7 +17,7 @@ from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.join import condition_scores
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import Facts, FamilyReport, Measure, Metric, Pivot, Results, TransformNames
-from pipeline.evaluate.report.real_labels import complete_images
+from pipeline.evaluate.report.real_labels import complete_images, real_images
 from pipeline.evaluate.report.subject import CALIBRATION, Grid, Means, Subject
 from pipeline.evaluate.report.views import COUNT
 from pipeline.transforms.imagenet_c import FAMILY
@@ -99,17 +99,16 @@ def error_baseline(subject: Subject) -> ErrorBaseline | None:
     found = context.baseline_values(evaluation, scores, condition_scores, lambda key: key.transform in benchmark)
     if found is None:
         return None
+    of_baseline, values = found
 
     def means(rows: np.ndarray | slice) -> Floats:
-        return grid.cells(
-            np.array([found.values[key][rows].mean() if key in found.values else np.nan for key in scores.keys])
-        )
+        return grid.cells(np.array([values[key][rows].mean() if key in values else np.nan for key in scores.keys]))
 
     name = context.baseline[0].table.model.name
     if clean is None:
         return ErrorBaseline(name, means(slice(None)), np.full_like(grid.means.cells, np.nan), math.nan)
     images = scores.images.take(clean.rows)
-    reference = context.clean_error_of_baseline(found.evaluation, images)
+    reference = context.clean_error_of_baseline(of_baseline, images)
     if reference is not None and len(reference.rows) < len(images.ids):
         context.warn(
             f"{evaluation.folder}: the baseline has only {len(reference.rows):,} of its {len(images.ids):,} clean "
@@ -229,7 +228,8 @@ def _of_clean(subject: Subject, base: ErrorBaseline | None) -> Iterator[Measure]
 
 def _reassessed(subject: Subject) -> Iterator[Measure]:
     """Yield accuracies by the reassessed labels, over the images that have one."""
-    real = subject.context.real_images(subject.evaluation, subject.scores.images)
+    context = subject.context
+    real = real_images(subject.evaluation, subject.scores.images, context.real, context.warn)
     if real is None:
         return
     hits = [metrics.real_hits(column.astype(int), real.labels) for column in subject.scores.values[real.rows, :, 4].T]

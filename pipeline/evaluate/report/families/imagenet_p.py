@@ -138,9 +138,8 @@ def _baseline(
         )
     if found is None:
         return "", unknown
-    return name, np.array(
-        [found.values[key].mean(axis=0) if key in found.values else [np.nan] * 2 for key in scores.keys]
-    )
+    _, values = found
+    return name, np.array([values[key].mean(axis=0) if key in values else [np.nan] * 2 for key in scores.keys])
 
 
 def _measures(flips: Grid, distances: Grid, baseline: Floats) -> Iterator[Measure]:

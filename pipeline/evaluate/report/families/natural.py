@@ -14,7 +14,7 @@ from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.join import Images, Untransformed, read_untransformed
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames, complement
-from pipeline.evaluate.report.real_labels import VALIDATION_IMAGES, complete_images
+from pipeline.evaluate.report.real_labels import VALIDATION_IMAGES, complete_images, real_images
 from pipeline.evaluate.report.subject import (
     CALIBRATION,
     CALIBRATION_OF_CLEAN,
@@ -39,11 +39,11 @@ IMAGENET = "imagenet"
 
 def measure_clean(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     """Yield the results of an evaluation on clean images."""
-    clean = context.clean_images(evaluation)
+    clean = context.clean[evaluation.location]
     errors = np.stack([clean.top1_errors, clean.predicted.label_rank[:, 0] > metrics.TOP], axis=1)
     measures = means_of([TOP1_ERROR, TOP5_ERROR], errors, context.resamples)
     natural = {} if evaluation.groups_digest else {IMAGENET: complement(measures[0], "accuracy")}
-    if real := context.real_images(evaluation, clean.images):
+    if real := real_images(evaluation, clean.images, context.real, context.warn):
         predicted = clean.predicted.top1[real.rows, 0], clean.predicted.top5[real.rows, 0]
         hits = np.stack([metrics.real_hits(each, real.labels) for each in predicted], axis=1)
         measures += means_of([REAL_ACCURACY, REAL_TOP5_ACCURACY], hits, context.resamples)
