@@ -24,6 +24,7 @@ from pipeline.evaluate.report.labels import (
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Panel, Plot
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK, SOFT, LINE, PAPER, HEAT = "#191d23", "#566070", "#e1e5ea", "#ffffff", "#d55e00"
@@ -148,7 +149,7 @@ def draw(
     elif plot.kind == "heat map":
         _draw_heat_map(axes, plot, panel)
     elif plot.kind == "frequency map":
-        _draw_frequency_map(axes, room, panel)
+        _draw_frequency_map(figure, axes, room, panel)
     elif plot.kind == "reliability":
         _draw_reliability(axes, plot, panel, models)
     else:
@@ -161,7 +162,7 @@ def titled(axis: Axis) -> str:
     return f"{name} (%)" if axis.format.scale == PERCENT.scale else name
 
 
-def _set_axis(axes: Any, name: Literal["x", "y"], ticks: Mapping[float, str], title: Axis | None = None) -> None:
+def _set_axis(axes: Axes, name: Literal["x", "y"], ticks: Mapping[float, str], title: Axis | None = None) -> None:
     from matplotlib.ticker import NullLocator
 
     axis = getattr(axes, f"{name}axis")
@@ -172,7 +173,7 @@ def _set_axis(axes: Any, name: Literal["x", "y"], ticks: Mapping[float, str], ti
         axis.labelpad = 2
 
 
-def _draw_lines(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
+def _draw_lines(axes: Axes, room: Room, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
     low, high = _range(plot, "y")
     percent = panel.y.format == PERCENT
     low, high = (min(low, 0.0), max(high, 1.0)) if percent else (low, high)
@@ -199,8 +200,8 @@ def _draw_lines(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequenc
         colour = COLOURS[slot % len(COLOURS)]
         x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
         if len(series.low) > 0:
-            band = ([row[each] for each in shown] for row in (series.low, series.high))
-            axes.fill_between(x, *band, color=colour, alpha=0.18, linewidth=0)
+            low_end, high_end = ([row[each] for each in shown] for row in (series.low, series.high))
+            axes.fill_between(x, low_end, high_end, color=colour, alpha=0.18, linewidth=0)
         marks = (len(shown) <= DENSE) * shown if series.marked is None else series.marked
         axes.plot(
             x, y, color=colour, linestyle=DASHES[slot % len(DASHES)], marker=MARKERS[slot % len(MARKERS)],
@@ -209,7 +210,7 @@ def _draw_lines(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequenc
         )  # fmt: skip
 
 
-def _draw_bars(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
+def _draw_bars(axes: Axes, room: Room, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
     low, high = _range(plot, "y")
     low, high = min(low, 0.0), max(high, plot.limit or 0.0, 0.0)
     groups = by_name(panel)
@@ -248,7 +249,7 @@ def _draw_bars(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence
         axes.axvline(plot.limit, color=INK, linewidth=0.9, linestyle=(0, (4, 2)))
 
 
-def _draw_heat_map(axes: Any, plot: Plot, panel: Panel) -> None:
+def _draw_heat_map(axes: Axes, plot: Plot, panel: Panel) -> None:
     from matplotlib.patches import Rectangle
 
     columns, rows, best = _columns(plot), _rows(plot), _best(plot, panel)
@@ -285,7 +286,7 @@ def _draw_heat_map(axes: Any, plot: Plot, panel: Panel) -> None:
         axes.text(x + 0.5, y + 0.5, panel.y.format.text(value), ha="center", va="center")
 
 
-def _draw_frequency_map(axes: Any, room: Room, panel: Panel) -> None:
+def _draw_frequency_map(figure: Figure, axes: Axes, room: Room, panel: Panel) -> None:
     """Draw values 0..1 by frequency, one pixel each, with frequency 0 in the middle and the scale beside."""
     import numpy as np
 
@@ -298,7 +299,6 @@ def _draw_frequency_map(axes: Any, room: Room, panel: Panel) -> None:
     for name, axis in (("x", panel.x), ("y", Axis("cycles per image down", COUNT))):
         low, high = (across[0], across[-1]) if name == "x" else (down[0], down[-1])
         _set_axis(axes, name, _ticks(axis, low, high, 6), axis)  # type: ignore[arg-type]
-    figure = axes.figure
     width, height = figure.get_size_inches()
     box = axes.get_position()
     figure.text(box.x0, box.y0 - (room.bottom - 0.3 * TEXT_LINE) / height, panel.note, va="bottom")
@@ -308,7 +308,7 @@ def _draw_frequency_map(axes: Any, room: Room, panel: Panel) -> None:
     _set_axis(bar, "y", {step / 4: f"{25 * step}" for step in range(5)}, panel.y)
 
 
-def _draw_reliability(axes: Any, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
+def _draw_reliability(axes: Axes, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
     colour = COLOURS[index_of(panel.title, models) % len(COLOURS)]
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
@@ -326,7 +326,7 @@ def _draw_reliability(axes: Any, plot: Plot, panel: Panel, models: Sequence[str]
 
 
 def _draw_scatter(
-    axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence[str], numbers: Mapping[str, int]
+    axes: Axes, room: Room, plot: Plot, panel: Panel, models: Sequence[str], numbers: Mapping[str, int]
 ) -> None:
     for name, axis, (low, high) in zip(("x", "y"), (panel.x, panel.y), limits(panel), strict=True):
         if axis.logarithmic:
@@ -337,10 +337,11 @@ def _draw_scatter(
     labels = places(panel, room.inner, numbers)
     for index, (series, x, y) in enumerate(points(panel)):
         slot = index_of(series.name, models)
-        look = {"marker": MARKERS[slot % len(MARKERS)], "color": COLOURS[slot % len(COLOURS)], "markeredgecolor": PAPER}
+        colour, marker = COLOURS[slot % len(COLOURS)], MARKERS[slot % len(MARKERS)]
         if series.published:
-            look = {"marker": "o", "color": PAPER, "markeredgecolor": SOFT}
-        axes.plot([x], [y], linestyle="", markersize=5.5, markeredgewidth=0.9 if series.published else 0.5, **look)
+            axes.plot(x, y, "o", markersize=5.5, markeredgewidth=0.9, color=PAPER, markeredgecolor=SOFT)
+        else:
+            axes.plot(x, y, marker, markersize=5.5, markeredgewidth=0.5, color=colour, markeredgecolor=PAPER)
         text, place = labels[index]
         place = place or NEAR[0]
         leader = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference
 from pipeline.evaluate.report.measures import Measure, Metric, Results, Section
@@ -179,7 +178,7 @@ def _calibration_table(section: Section) -> Iterator[Table]:
     yield Table(section.title, "calibration", note, columns, rows, Plot("reliability", panels))
 
 
-def _reliability(name: str, bins: Sequence[Mapping[str, Any]]) -> Series:
+def _reliability(name: str, bins: Sequence[Mapping[str, float]]) -> Series:
     """Return the curve of a reliability diagram."""
     most = max((each["images"] for each in bins), default=1)
     return Series(

@@ -147,7 +147,7 @@ class Grid:
         found = measures_of(metric, values.ravel(), drawn.reshape(len(drawn), -1), self.images)
         yield from self._placed(found, by, covers)
 
-    def points(self, metric: Metric, values: Any, by: By = "") -> Iterator[Measure]:
+    def points(self, metric: Metric, values: Figures, by: By = "") -> Iterator[Measure]:
         """Yield values of a metric that have no intervals, as ``estimate`` does."""
         found = (Measure(metric.name, value, images=self.images) for value in np.ravel(values).tolist())
         yield from self._placed(found, by, None)

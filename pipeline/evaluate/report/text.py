@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pipeline.evaluate.report.views import EXTRA, LOSSY_CLEAN, PARTIAL, Cell, Column, Document, Table
+from pipeline.evaluate.report.views import EXTRA, INTERVAL, LOSSY_CLEAN, PARTIAL, WIDTH, Cell, Column, Document, Table
 from pipeline.text import escape_controls
 
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
@@ -168,10 +168,8 @@ MARKS = {PARTIAL: "*", EXTRA: r"\dagger", LOSSY_CLEAN: r"\ddagger"}
 SIZES = ((r"\small", 51, 107), (r"\footnotesize", 56, 116), (r"\scriptsize", 59, 124))
 """Font sizes, and the number of characters that fit in one column of a two-column article and in both."""
 
-_WIDTH = "± is half the width of the 95 % confidence interval"
-INTERVALS = re.compile(
-    rf",? with the 95 % confidence interval over \w+ in brackets|; {_WIDTH}(?=\.)| {_WIDTH}; ECE has none[^.]*\."
-)
+_OVER = INTERVAL.replace("images", r"\w+")
+INTERVALS = re.compile(rf",? {_OVER}|; {WIDTH}(?=\.)| {WIDTH}; ECE has none[^.]*\.")
 """What notes say of intervals, which tables without them leave out."""
 
 MOST_NUMBERS = 5

@@ -10,6 +10,10 @@ from typing import Literal
 NOTHING = "—"
 """Text of a missing value."""
 
+INTERVAL = "with the 95 % confidence interval over images in brackets"
+WIDTH = "± is half the width of the 95 % confidence interval"
+"""What notes say of the intervals of numbers, and of those of short ones."""
+
 PARTIAL, EXTRA, LOSSY_CLEAN = "*", "†", "‡"
 """Marks of a mean over part of the benchmark, of a transform that is not in the benchmark, and of a number that depends
 on clean images that were compressed with loss."""

@@ -11,7 +11,7 @@ from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.evaluate.report.real_labels import has_imagenet_labels
 from pipeline.evaluate.report.subject import CALIBRATION, Subject
-from pipeline.evaluate.report.views import PLAIN
+from pipeline.evaluate.report.views import INTERVAL, PLAIN, WIDTH
 from pipeline.transforms import imagenet_3dcc_noise, imagenet_s, syn2nat
 from pipeline.transforms.family import Family
 
@@ -20,11 +20,11 @@ CLEAN_ACCURACY = Metric("clean accuracy", 1, of_clean=True)
 RESIDUAL_ROBUSTNESS = Metric("residual robustness", -1, "difference", of_clean=True)
 NSD = Metric("NSD (percentage points)", 1, "percentage points", PLAIN)
 
-NOTE = "Accuracy in percent, with the 95 % confidence interval over images in brackets. Higher is better."
+NOTE = f"Accuracy in percent, {INTERVAL}. Higher is better."
 TABLE = Pivot(
     "accuracy by transform and level",
     [ACCURACY.name],
-    "Percent; ± is half the width of the 95 % confidence interval. Higher is better.",
+    f"Percent; {WIDTH}. Higher is better.",
     rows="transform, model",
     columns="level",
     level="level ",
@@ -95,13 +95,12 @@ IMAGENET_S = accuracy_report(
     levels=False,
     key="system_noise",
     metrics=(MEAN_ACCURACY, NSD, ACCURACY, *CALIBRATION),
-    note="Accuracy in percent, NSD in percentage points, with the 95 % confidence interval over images in brackets. "
-    "Higher is better.",
+    note=f"Accuracy in percent, NSD in percentage points, {INTERVAL}. Higher is better.",
     tables=(
         Pivot(
             "accuracy by decoder and resize operator",
             [ACCURACY.name],
-            "Top-1 accuracy in percent, with the 95 % confidence interval over images in brackets. Higher is better.",
+            f"Top-1 accuracy in percent, {INTERVAL}. Higher is better.",
             head=["decoder", "resize operator"],
             plot="heat map",
         ),
@@ -137,21 +136,19 @@ SYN2NAT = accuracy_report(
     key="syn2nat",
     metrics=(RESIDUAL_ROBUSTNESS, MEAN_ACCURACY, CLEAN_ACCURACY, ACCURACY, *CALIBRATION),
     leads=(RESIDUAL_ROBUSTNESS.name, MEAN_ACCURACY.name),
-    note="Percent, with the 95 % confidence interval over images in brackets. Residual robustness is the clean "
-    "accuracy minus the mean accuracy on corrupted images: smaller is better. Compare only models of similar clean "
-    "accuracy by it.",
+    note=f"Percent, {INTERVAL}. Residual robustness is the clean accuracy minus the mean accuracy on corrupted images: "
+    "smaller is better. Compare only models of similar clean accuracy by it.",
     tables=(
         Pivot(
             "accuracy by candidate",
             [ACCURACY.name],
-            "Top-1 accuracy in percent, with the 95 % confidence interval over images in brackets. Higher is better.",
+            f"Top-1 accuracy in percent, {INTERVAL}. Higher is better.",
             plot="bars",
         ),
         Pivot(
             "residual robustness by candidate",
             [RESIDUAL_ROBUSTNESS.name],
-            "Clean accuracy minus accuracy, in percentage points, with the 95 % confidence interval over images in "
-            "brackets. Smaller is better.",
+            f"Clean accuracy minus accuracy, in percentage points, {INTERVAL}. Smaller is better.",
             plot="bars",
         ),
     ),

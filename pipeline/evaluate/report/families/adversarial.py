@@ -40,8 +40,10 @@ from pipeline.evaluate.report.real_labels import are_validation_images
 from pipeline.evaluate.report.subject import means_of
 from pipeline.evaluate.report.views import (
     COUNT,
+    INTERVAL,
     LOSSY_CLEAN,
     NOTHING,
+    WIDTH,
     Axis,
     Cell,
     Column,
@@ -286,8 +288,8 @@ def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Nu
     ]
     note = (
         "Attack success rate in percent: of the images that the attacked and the evaluated model both get right, those "
-        "that the evaluated one gets wrong after the attack; ± is half the width of the 95 % confidence interval. "
-        "Columns: evaluated models. The maps show the accuracy on these images, 100 minus the rate."
+        f"that the evaluated one gets wrong after the attack; {WIDTH}. Columns: evaluated models. The maps show the "
+        "accuracy on these images, 100 minus the rate."
     )
     if lossy:
         note += f" {LOSSY_CLEAN} depends on clean images that were compressed again: {'; '.join(sorted(lossy))}."
@@ -301,15 +303,15 @@ REPORT = FamilyReport(
     measure=measure,
     metrics=(*WORST_CASES, CLEAN_ACCURACY, AR, ROBUST_ACCURACY, AFTER_ATTACK, SUCCESS_RATE),
     leads=[each.name for each in WORST_CASES],
-    note="Percent, with the 95 % confidence interval over images in brackets. Higher is better. WCAR: images that "
-    "are right before the attacks and after every one of them, divided by those that are right before.",
+    note=f"Percent, {INTERVAL}. Higher is better. WCAR: images that are right before the attacks and after every one "
+    "of them, divided by those that are right before.",
     transform="attack",
     tables=(
         Pivot(
             "by attack and budget",
             [AR.name, ROBUST_ACCURACY.name, AFTER_ATTACK.name, SUCCESS_RATE.name],
-            "Percent; ± is half the width of the 95 % confidence interval. Budgets are norms of the perturbation of an "
-            "image, for pixel values 0 to 1. Higher is better, except for the attack success rate.",
+            f"Percent; {WIDTH}. Budgets are norms of the perturbation of an image, for pixel values 0 to 1. Higher is "
+            "better, except for the attack success rate.",
             rows="condition, model",
             columns="metric",
             plot="small lines",

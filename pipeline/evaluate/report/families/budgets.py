@@ -15,7 +15,7 @@ from pipeline.evaluate.report.join import digest_of_ids
 from pipeline.evaluate.report.load import BudgetSearch
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, Section, TransformNames
 from pipeline.evaluate.report.subject import means_of, measures_of
-from pipeline.evaluate.report.views import Axis, NumberFormat, Panel, Plot, Series
+from pipeline.evaluate.report.views import INTERVAL, Axis, NumberFormat, Panel, Plot, Series
 from pipeline.recipes.attacks import Norm, budget_text
 from pipeline.text import printable
 
@@ -153,18 +153,16 @@ REPORT = FamilyReport(
     key="budgets",
     metrics=(MEDIAN, AREA, CLEAN_ACCURACY, ACCURACY),
     leads=(AREA.name,),
-    note="Accuracy in percent; the others in units of the budget, for L∞ in levels of 255; with the 95 % confidence "
-    "interval over images in brackets. Higher is better. The median is over the images that are right without an "
-    "attack; it is missing if no attack was found for half of them. The area is that under the curve, up to the "
-    "largest budget.",
+    note=f"Accuracy in percent; the others in units of the budget, for L∞ in levels of 255; {INTERVAL}. Higher is "
+    "better. The median is over the images that are right without an attack; it is missing if no attack was found for "
+    "half of them. The area is that under the curve, up to the largest budget.",
     transform="budget",
     tables=(
         Pivot(
             "accuracy against budget",
             [ACCURACY.name],
-            "Percent of all images that are classified correctly at each budget of the attack, with the 95 % "
-            "confidence interval over images in brackets. If an attack with a small norm was found for an image, its "
-            "prediction counts as wrong at every larger budget.",
+            f"Percent of all images that are classified correctly at each budget of the attack, {INTERVAL}. If an "
+            "attack with a small norm was found for an image, its prediction counts as wrong at every larger budget.",
             plot=_curves,
         ),
     ),

@@ -19,7 +19,7 @@ from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import Facts, FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.evaluate.report.real_labels import complete_images, real_images
 from pipeline.evaluate.report.subject import CALIBRATION, Grid, Means, Subject
-from pipeline.evaluate.report.views import COUNT
+from pipeline.evaluate.report.views import COUNT, INTERVAL, WIDTH
 from pipeline.transforms.imagenet_c import FAMILY
 
 BENCHMARK = corruptions.names("benchmark")
@@ -245,8 +245,7 @@ def _reassessed(subject: Subject) -> Iterator[Measure]:
 CURVE_TABLE = Pivot(
     "accuracy by severity",
     [MEAN_ACCURACY.name],
-    "Top-1 accuracy in percent, averaged over the corruptions of the benchmark, with the 95 % confidence interval "
-    "over images in brackets. Higher is better.",
+    f"Top-1 accuracy in percent, averaged over the corruptions of the benchmark, {INTERVAL}. Higher is better.",
     rows="level",
     plot="lines",
     ticks=SEVERITIES,
@@ -254,7 +253,7 @@ CURVE_TABLE = Pivot(
 ACCURACY_TABLE = Pivot(
     "accuracy by corruption and severity",
     [ACCURACY.name],
-    "Top-1 accuracy in percent by severity; ± is half the width of the 95 % confidence interval. Higher is better.",
+    f"Top-1 accuracy in percent by severity; {WIDTH}. Higher is better.",
     rows="transform, model",
     columns="level",
     plot="small lines",
@@ -263,22 +262,20 @@ ACCURACY_TABLE = Pivot(
 CE_TABLE = Pivot(
     "corruption error (CE)",
     [CE.name, RELATIVE_CE.name],
-    "Errors in percent of the baseline's errors; ± is half the width of the 95 % confidence interval. Lower is "
-    "better; 100 equals the baseline.",
+    f"Errors in percent of the baseline's errors; {WIDTH}. Lower is better; 100 equals the baseline.",
     plot="bars",
 )
 ERROR_TABLE = Pivot(
     "mean error over the severities (unnormalised)",
     [ERROR.name],
-    "Error rate in percent, with the 95 % confidence interval over images in brackets. Lower is better.",
+    f"Error rate in percent, {INTERVAL}. Lower is better.",
     plot="bars",
     unless=CE.name,
 )
 REAL_TABLE = Pivot(
     "accuracy by reassessed labels (ReaL)",
     [REAL_ACCURACY.name],
-    "Mean accuracy over the severities in percent, with the 95 % confidence interval over images in brackets. Higher "
-    "is better.",
+    f"Mean accuracy over the severities in percent, {INTERVAL}. Higher is better.",
 )
 
 REPORT = FamilyReport(
@@ -304,8 +301,8 @@ REPORT = FamilyReport(
         *CALIBRATION,
     ),
     leads=(MCE.name, MEAN_ERROR.name),
-    note="Percent, with the 95 % confidence interval over images in brackets. Lower is better, except for "
-    "accuracies. Residual robustness is the clean accuracy minus the mean accuracy on corrupted images.",
+    note=f"Percent, {INTERVAL}. Lower is better, except for accuracies. Residual robustness is the clean accuracy "
+    "minus the mean accuracy on corrupted images.",
     normalised_note="mCE and relative mCE are in percent of the baseline's errors. For 1 - mCE, higher is better.",
     tables=(CURVE_TABLE, ACCURACY_TABLE, CE_TABLE, ERROR_TABLE, REAL_TABLE),
     transform="corruption",

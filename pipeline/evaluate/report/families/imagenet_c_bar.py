@@ -13,6 +13,7 @@ from pipeline.evaluate.report.join import Images, Match, condition_scores, diffe
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Results, TransformNames
 from pipeline.evaluate.report.subject import CALIBRATION, Subject
+from pipeline.evaluate.report.views import INTERVAL
 from pipeline.transforms.imagenet_c_bar import FAMILY, PUBLISHED
 
 ON_IMAGENET_C = Metric("mean error on ImageNet-C's corruptions", -1)
@@ -110,9 +111,9 @@ REPORT = FamilyReport(
         *CALIBRATION,
     ),
     leads=(c.MEAN_ERROR.name,),
-    note="Percent, with the 95 % confidence interval over images in brackets. Lower is better. The difference, in "
-    "percentage points, is the mean corruption error minus that of the same model on the same images under the 15 "
-    "corruptions of ImageNet-C, which are also those of CIFAR-10-C.",
+    note=f"Percent, {INTERVAL}. Lower is better. The difference, in percentage points, is the mean corruption error "
+    "minus that of the same model on the same images under the 15 corruptions of ImageNet-C, which are also those of "
+    "CIFAR-10-C.",
     normalised_note="mCE is in percent of the baseline's errors.",
     tables=(
         replace(c.ERROR_TABLE, unless=""),

@@ -14,6 +14,7 @@ from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Results, TransformNames
 from pipeline.evaluate.report.real_labels import has_imagenet_labels
 from pipeline.evaluate.report.subject import Means, Subject
+from pipeline.evaluate.report.views import INTERVAL
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.transforms.imagenet_w import CARTON, FAMILY
 
@@ -109,9 +110,8 @@ REPORT = FamilyReport(
         *(PROBABILITY, CLEAN_PROBABILITY, PROBABILITY_GAP, CARTON_PROBABILITY),
     ),
     leads=(GAP.name, ACCURACY.name),
-    note="Percent, gaps in percentage points, with the 95 % confidence interval over images in brackets. A negative "
-    "IN-W gap and a positive carton gap show that the model relies on the watermark. Gaps need an evaluation on clean "
-    "images of the same preparation.",
+    note=f"Percent, gaps in percentage points, {INTERVAL}. A negative IN-W gap and a positive carton gap show that the "
+    "model relies on the watermark. Gaps need an evaluation on clean images of the same preparation.",
     glossary={
         "IN-W gap, carton gap": "The accuracy on watermarked images minus that on the same images without the "
         "watermark: over all images, and over those of the class carton, of which the validation set of ImageNet has "

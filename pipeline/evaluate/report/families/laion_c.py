@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.families.accuracies import ACCURACY, MEAN_ACCURACY, TABLE
 from pipeline.evaluate.report.join import condition_scores, top1_errors
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
+from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Results, TransformNames
 from pipeline.evaluate.report.subject import Subject
+from pipeline.evaluate.report.views import INTERVAL
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.transforms.laion_c import FAMILY
 
 MEAN_SUPERCLASS, SUPERCLASS = Metric("mean superclass accuracy", 1), Metric("superclass accuracy", 1)
-MEAN_ACCURACY, ACCURACY = Metric("mean accuracy", 1), Metric("accuracy", 1)
 
 NONE = -1
 """Superclass of classes in none of them."""
@@ -67,29 +69,20 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     )
 
 
-def _table(title: str, metric: Metric) -> Pivot:
-    """Return the table of an accuracy by distortion and severity."""
-    note = "Percent; ± is half the width of the 95 % confidence interval. Higher is better."
-    return Pivot(
-        title, [metric.name], note, rows="transform, model", columns="level", plot="small lines", level="severity "
-    )
-
-
 REPORT = FamilyReport(
     family=FAMILY.name,
     key="laion_c",
     measure=measure,
     metrics=(MEAN_SUPERCLASS, MEAN_ACCURACY, SUPERCLASS, ACCURACY),
     leads=(MEAN_SUPERCLASS.name, MEAN_ACCURACY.name),
-    note="Accuracy in percent, with the 95 % confidence interval over images in brackets; chance among 16 superclasses "
-    "is 6.25. Higher is better. Numbers over your own photographs, and with another bank of tiles, differ from the "
-    "published ones: compare models on one data set.",
+    note=f"Accuracy in percent, {INTERVAL}; chance among 16 superclasses is 6.25. Higher is better. Numbers over your "
+    "own photographs, and with another bank of tiles, differ from the published ones: compare models on one data set.",
     transform="distortion",
     level="severity",
-    tables=(
-        _table("superclass accuracy by distortion and severity", SUPERCLASS),
-        _table("accuracy by distortion and severity", ACCURACY),
-    ),
+    tables=[
+        replace(TABLE, title=f"{of.name} by distortion and severity", metrics=[of.name], level="severity ")
+        for of in (SUPERCLASS, ACCURACY)
+    ],
     glossary={
         "Superclass accuracy (LAION-C)": "Share of images whose superclass has the largest mean probability of its "
         "classes among 16 superclasses. The mean, not the sum, is published: superclasses of many classes are at a "

@@ -17,7 +17,7 @@ from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results
 from pipeline.evaluate.report.real_labels import has_imagenet_labels
 from pipeline.evaluate.report.subject import Grid, Subject, means_of, measures_of
-from pipeline.evaluate.report.views import NumberFormat
+from pipeline.evaluate.report.views import INTERVAL, NumberFormat
 from pipeline.recipes.levels import shown_levels
 from pipeline.transforms.low_pass import FAMILY
 
@@ -103,17 +103,16 @@ REPORT = FamilyReport(
     measure=measure,
     metrics=(F_BIAS, SETTLED, AREA, UNFILTERED, ACCURACY, CURVE),
     leads=(F_BIAS.name,),
-    note="Frequency biases and area in cycles per image, accuracy in percent, with the 95 % confidence interval "
-    "over images in brackets. A smaller f_bias means that the model does with lower frequencies. The title names "
-    "the bandwidths of the data set: the distances between them make f_bias too large, by up to half a distance on "
-    "average.",
+    note=f"Frequency biases and area in cycles per image, accuracy in percent, {INTERVAL}. A smaller f_bias means that "
+    "the model does with lower frequencies. The title names the bandwidths of the data set: the distances between them "
+    "make f_bias too large, by up to half a distance on average.",
     level="bandwidth",
     tables=(
         Pivot(
             "normalised accuracy by bandwidth (ACC-LPB)",
             [CURVE.name],
-            "Top-1 accuracy in percent of the accuracy on unfiltered images, with the 95 % confidence interval over "
-            "images in brackets. Bandwidths are in cycles per image; the last one leaves images unfiltered.",
+            f"Top-1 accuracy in percent of the accuracy on unfiltered images, {INTERVAL}. Bandwidths are in cycles per "
+            "image; the last one leaves images unfiltered.",
             rows="level",
             plot="lines",
         ),

@@ -22,7 +22,7 @@ from pipeline.evaluate.report.subject import (
     measures_of,
     natural_calibration,
 )
-from pipeline.evaluate.report.views import COUNT
+from pipeline.evaluate.report.views import COUNT, INTERVAL
 from pipeline.tasks.schema import Task
 from pipeline.text import counted
 from pipeline.transforms.clean import FAMILY
@@ -78,8 +78,7 @@ CLEAN_REPORT = FamilyReport(
         *CALIBRATION_OF_CLEAN,
     ),
     leads=(TOP1_ERROR.name,),
-    note="Error rates on clean images, in percent, with the 95 % confidence interval over images in brackets. Lower is "
-    "better, except for accuracies.",
+    note=f"Error rates on clean images, in percent, {INTERVAL}. Lower is better, except for accuracies.",
     calibrated=True,
     reassessed=True,
     is_clean=True,
@@ -225,8 +224,7 @@ SHIFT_REPORT = FamilyReport(
     measure=measure_shift,
     metrics=(ACCURACY, FREE_ACCURACY, TOP5_ACCURACY, CLEAN_ACCURACY, DROP, LOWEST, *CALIBRATION),
     leads=(ACCURACY.name,),
-    note="Accuracy in percent, with the 95 % confidence interval over images in brackets. Higher is better, except for "
-    "the drop.",
+    note=f"Accuracy in percent, {INTERVAL}. Higher is better, except for the drop.",
     tables=(
         Pivot(
             "accuracy by {group}",
@@ -301,9 +299,9 @@ ANOMALY_REPORT = FamilyReport(
     measure=measure_anomalies,
     metrics=(AUPR,),
     leads=(AUPR.name,),
-    note="Percent, with the 95 % confidence interval over images in brackets. Higher is better. AUPR is the area under "
-    "the precision-recall curve for detecting anomalous images among clean ones: the smaller the largest class "
-    "probability of an image, the higher its anomaly score.",
+    note=f"Percent, {INTERVAL}. Higher is better. AUPR is the area under the precision-recall curve for detecting "
+    "anomalous images among clean ones: the smaller the largest class probability of an image, the higher its anomaly "
+    "score.",
     glossary={
         "AUPR": "Area under the precision-recall curve for detecting, by the model's confidence, images that belong to "
         "none of its classes (ImageNet-O) among clean images. A model that is equally confident on all images has the "
