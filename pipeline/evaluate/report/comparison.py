@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 from pipeline.evaluate.report.across import (
@@ -172,9 +172,8 @@ def _ranked(each: Ranking, model: str) -> Number:
     """Return the value of a model with its rank."""
     if model not in each.values:
         return MISSING
-    found = cell(each.section.models[model], each.metric, each.values[model])
     rank = rank_text(each.ranks[model]) if model in each.ranks else ""
-    return Number(found.value, found.low, found.high, found.format, rank=rank, lossy=found.lossy)
+    return replace(cell(each.section.models[model], each.metric, each.values[model]), partial=False, rank=rank)
 
 
 def _difference_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -> Table:

@@ -29,7 +29,7 @@ from pipeline.text import printable
 EXTRA_GROUP = "not in the benchmark"
 """Title of the plot of transforms that are not in the benchmark."""
 
-MISSING = Number(math.nan)
+MISSING, UNKNOWN = Number(math.nan), Measure("", math.nan)
 
 
 # Cells and their notes
@@ -75,18 +75,17 @@ def _part_notes(section: Section, metrics: Sequence[str]) -> Iterator[str]:
         yield f"{PARTIAL} {', '.join(models)}: {', '.join(names)} averaged over {covers}."
 
 
-def notes(section: Section, note: str, metrics: Sequence[Metric], rows: Sequence[Sequence[Cell]]) -> str:
-    """Return a note with the explanations of all marks in a table."""
+def notes(section: Section, metrics: Sequence[Metric], rows: Sequence[Sequence[Cell]], *texts: str) -> str:
+    """Return the note of a table: texts, and the explanations of all marks in its rows."""
     extra = any(str(row[0]).endswith(f" {EXTRA}") for row in rows)
     numbers = [each for row in rows for each in row if isinstance(each, Number)]
     parts = _part_notes(section, [metric.name for metric in metrics]) if any(each.partial for each in numbers) else ()
-    notes = (
-        note,
+    explanations = (
         f"{EXTRA} not in the benchmark, so not included in means." if extra else "",
         *parts,
         lossy_note(section) if any(each.lossy for each in numbers) else "",
     )
-    return " ".join(filter(None, notes))
+    return " ".join(filter(None, (*texts, *explanations)))
 
 
 # Pivots
@@ -160,7 +159,7 @@ def _pivot_table(section: Section, pivot: Pivot, names: Mapping[str, TransformNa
                 cells = [cell(section.models[model], metric, each, short=short) for model, metric, each in measures]
                 rows.append([*labels, *(models if by_model else ()), *cells])
     head = [Column(title, number=False) for title in (*pivot.head, *(("model",) if by_model else ()))]
-    note = notes(section, pivot.note, metrics, rows)
+    note = notes(section, metrics, rows, pivot.note)
     plot = pivot.plot(section) if callable(pivot.plot) else _plot(section, pivot, names, found)
     return Table(section.title, pivot.title, note, [*head, *columns], rows, plot)
 
@@ -203,54 +202,26 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
         return None
     metric = section.report.metric(pivot.metrics[0])
     of_metric = {key[:3]: each for key, each in found.items() if key[3] == metric.name}
-    y = Axis(metric.name, metric.format)
     ticks = {float(level): str(level) for level in pivot.ticks} or None
-    panels: list[Panel] = []
-    kind: PlotKind = "lines"
-    if pivot.plot == "lines":
-        panels = [Panel(pivot.title, _curves(section, "", of_metric), Axis(pivot.axis, COUNT, ticks=ticks), y)]
-    elif pivot.plot == "small lines" and (ticks or len({key[2] for key in of_metric if key[2] is not None}) > 1):
-        panels = [
-            Panel(
-                words(" ".join(marked(name, names))),
-                _curves(section, name, of_metric),
-                Axis(pivot.axis, COUNT, ticks=ticks),
-                y,
-            )
-            for name in names
-        ]
+    several = ticks or len({key[2] for key in of_metric if key[2] is not None}) > 1
+    x, y = Axis(pivot.head[0], COUNT), Axis(metric.name, metric.format)
+    kind: PlotKind = "bars"
+    if pivot.plot == "lines" or (pivot.plot == "small lines" and several):
+        kind, x = "lines", Axis(pivot.axis, COUNT, ticks=ticks)
+        shown = (
+            {"": pivot.title}
+            if pivot.plot == "lines"
+            else {each: words(" ".join(marked(each, names))) for each in names}
+        )
+        panels = [Panel(title, _curves(section, name, of_metric), x, y) for name, title in shown.items()]
     elif pivot.plot == "heat map":
         kind = "heat map"
-        columns, lines = ({names[name].labels[axis]: None for name in names} for axis in (0, 1))
-        by_labels, missing = {names[name].labels: name for name in names}, Measure("", math.nan)
-        panels = [
-            Panel(
-                model,
-                [
-                    Series(
-                        line,
-                        list(columns),
-                        [
-                            of_metric.get((model, by_labels.get((column, line), ""), None), missing).value
-                            for column in columns
-                        ],
-                    )
-                    for line in lines
-                ],
-                Axis(pivot.head[0], COUNT),
-                y,
-            )
-            for model in section.models
-        ]
+        panels = [Panel(model, _map(model, names, of_metric), x, y) for model in section.models]
     else:
-        kind = "bars"
         groups: dict[str, list[str]] = {}
         for name in names:
             groups.setdefault(printable(names[name].group) if names[name].benchmark else EXTRA_GROUP, []).append(name)
-        panels = [
-            Panel(group, _bars(section, members, of_metric), Axis(pivot.head[0], COUNT), y)
-            for group, members in groups.items()
-        ]
+        panels = [Panel(group, _bars(section, members, of_metric), x, y) for group, members in groups.items()]
     panels = [panel for panel in panels if any(not math.isnan(y) for each in panel.series for y in each.y)]
     baselines = dict.fromkeys(printable(each.baseline) for each in section.models.values() if each.baseline)
     limit = 1.0 if kind == "bars" and metric.normalised else None
@@ -263,7 +234,7 @@ def bars_of_models(sections: Iterable[Section], metric: str) -> Plot | None:
     for section in sections:
         found = section.report.metric(metric)
         measures = {model: measure for model, each in section.models.items() if (measure := each.whole(metric))}
-        series = [Series(model, [metric], [each.value], [each.low], [each.high]) for model, each in measures.items()]
+        series = [_series(model, [metric], [each]) for model, each in measures.items()]
         if series:
             panels.append(Panel(section.title, series, Axis(""), Axis(metric, found.format)))
             normalised |= found.normalised
@@ -274,15 +245,25 @@ def _curves(section: Section, transform: str, found: Mapping[tuple[str, str, int
     """Return the values of a transform by level, one curve per model that has some."""
     curves = []
     for model in section.models:
-        points = sorted(
-            (key[2], each) for key, each in found.items() if key[:2] == (model, transform) and key[2] is not None
-        )
-        if points:
-            levels, measures = zip(*points, strict=True)
-            known = not all(math.isnan(m.low) for m in measures)
-            low, high = ([m.low for m in measures], [m.high for m in measures]) if known else ((), ())
-            curves.append(Series(model, [float(each) for each in levels], [m.value for m in measures], low, high))
+        of_model = {key[2]: each for key, each in found.items() if key[:2] == (model, transform) and key[2] is not None}
+        if levels := sorted(of_model):
+            curve = _series(model, [float(level) for level in levels], [of_model[level] for level in levels])
+            curves.append(replace(curve, low=(), high=()) if all(map(math.isnan, curve.low)) else curve)
     return curves
+
+
+def _series(name: str, x: Sequence[float] | Sequence[str], measures: Sequence[Measure]) -> Series:
+    """Return measures as the values of a model, with the ends of their intervals."""
+    return Series(name, x, [m.value for m in measures], [m.low for m in measures], [m.high for m in measures])
+
+
+def _map(
+    model: str, names: Mapping[str, TransformNames], found: Mapping[tuple[str, str, int | None], Measure]
+) -> list[Series]:
+    """Return the rows of the heat map of a model, over the two labels of transforms."""
+    columns, rows = ({names[name].labels[axis]: None for name in names} for axis in (0, 1))
+    values = {names[name].labels: found.get((model, name, None), UNKNOWN).value for name in names}
+    return [Series(row, list(columns), [values.get((column, row), math.nan) for column in columns]) for row in rows]
 
 
 def _bars(
@@ -290,10 +271,7 @@ def _bars(
 ) -> list[Series]:
     """Return the values of some transforms, one series per model."""
     known = [name for name in members if any((model, name, None) in found for model in section.models)]
-    missing = Measure("", math.nan)
-    series = []
-    for model in section.models:
-        measures = [found.get((model, name, None), missing) for name in known]
-        low, high = [m.low for m in measures], [m.high for m in measures]
-        series.append(Series(model, [words(printable(name)) for name in known], [m.value for m in measures], low, high))
-    return series
+    titles = [words(printable(name)) for name in known]
+    return [
+        _series(model, titles, [found.get((model, name, None), UNKNOWN) for name in known]) for model in section.models
+    ]

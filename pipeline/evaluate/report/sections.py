@@ -10,7 +10,7 @@ from itertools import groupby
 from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference
 from pipeline.evaluate.report.measures import Measure, Metric, Results, Section
 from pipeline.evaluate.report.pivots import MISSING, cell, marked, notes, pivot_tables, transforms_of
-from pipeline.evaluate.report.subject import ADAPTIVE_ECE, BRIER, ECE, NLL, RELIABILITY
+from pipeline.evaluate.report.subject import CALIBRATION, ECE, RELIABILITY
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
 from pipeline.text import printable
 
@@ -83,19 +83,10 @@ def _key_figures(section: Section) -> Table:
     without = "No baseline: the metrics are not normalised." if normalised else ""
     baseline = report.normalised_note if any(each.baseline for each in models.values()) else without
     few = any(0 < each.images < FEW_IMAGES for each in models.values())
-    note = " ".join(
-        filter(
-            None,
-            (
-                report.note,
-                baseline,
-                f"Intervals from fewer than {FEW_IMAGES} images are not reliable." if few else "",
-                _images_note(section),
-            ),
-        )
-    )
-    columns = [Column("metric", number=False), *(Column(model) for model in models)]
-    return Table(section.title, "key figures", notes(section, note, shown, numbers), columns, rows)
+    unreliable = f"Intervals from fewer than {FEW_IMAGES} images are not reliable." if few else ""
+    note = notes(section, shown, numbers, report.note, baseline, unreliable, _images_note(section))
+    columns = [Column("metric", number=False), *map(Column, models)]
+    return Table(section.title, "key figures", note, columns, rows)
 
 
 def best_model(section: Section, metric: Metric) -> str:
@@ -147,12 +138,9 @@ def _calibration_table(section: Section) -> Iterator[Table]:
     rows: list[Sequence[Cell]] = []
     for transform in ("", *names):
         for model in calibrated:
-            keys = [
-                *((level, ECE.name) for level in shown),
-                *((None, each.name) for each in (ECE, ADAPTIVE_ECE, NLL, BRIER)),
-            ]
+            keys = [*((level, ECE) for level in shown), *((None, each) for each in CALIBRATION)]
             measures = [
-                (section.report.metric(name), found.get((model, transform, level, name))) for level, name in keys
+                (section.report.metric(of.name), found.get((model, transform, level, of.name))) for level, of in keys
             ]
             if any(each for _, each in measures):
                 label = [" ".join(marked(transform, names)) if transform else "mean"] if names else []
@@ -160,8 +148,8 @@ def _calibration_table(section: Section) -> Iterator[Table]:
                 rows.append([*label, model, *cells])
     columns = [Column(section.report.transform, number=False)] * bool(names) + [Column("model", number=False)]
     columns += [Column(title, "ECE") for title in (*map(str, shown), "mean", "adaptive")] if shown else []
-    columns += [Column(each.name) for each in ((NLL, BRIER) if shown else (ECE, ADAPTIVE_ECE, NLL, BRIER))]
-    note = notes(section, CALIBRATION_NOTE, [section.report.metric(ECE.name)], rows)
+    columns += [Column(each.name) for each in CALIBRATION[2 if shown else 0 :]]
+    note = notes(section, [section.report.metric(ECE.name)], rows, CALIBRATION_NOTE)
     panels = [
         Panel(
             model,
@@ -211,14 +199,14 @@ def _published_tables(section: Section, published: Iterable[PublishedFigure]) ->
         rows += [
             [
                 model,
-                *(Number(values.get((model, source, each.name, ""), math.nan), format=each.format) for each in whole),
+                *(Number(values.get((model, source, of.name, ""), math.nan), format=of.format) for of in whole),
                 source,
             ]
             for model, source in models
         ]
         heads = [Column(each.name) for each in whole]
         columns = [Column("model", number=False), *heads, Column("source", number=False)]
-        note = notes(section, _published_note(whole), whole, rows)
+        note = notes(section, whole, rows, _published_note(whole))
         yield Table(section.title, "published models", note, columns, rows)
     for metric in section.report.metrics:
         of_transforms = [each for each in here if each.transform and each.metric == metric.name]
