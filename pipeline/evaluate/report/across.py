@@ -284,22 +284,23 @@ def published_figures(sections: Iterable[Section], families: Mapping[str, Sequen
             *(name for each in results for name in each.transforms),
         }
         for name in sorted(names):
-            for model, source, transform, metric_name, printed, level in _figures_by_data_set().get(name, ()):
-                metric = next((each for each in section.report.metrics if each.name == metric_name), None)
-                if metric and transform in transforms:
-                    value, baseline = printed / metric.format.scale, ALEXNET if metric.normalised else ""
+            for row in _printed():
+                metric = next((each for each in section.report.metrics if each.name == row["figure"]), None)
+                if metric and row["data_set"] == name and row["transform"] in transforms:
                     yield PublishedFigure(
-                        model, section.title, section.report.key, transform, metric_name, value, source, baseline, level
+                        f"{row['model']} {MARK}",
+                        section.title,
+                        section.report.key,
+                        row["transform"],
+                        metric.name,
+                        float(row["printed"]) / metric.format.scale,
+                        row["source"],
+                        ALEXNET if metric.normalised else "",
+                        int(row["level"]) if row["level"] else None,  # short rows have no level
                     )
 
 
 @cache
-def _figures_by_data_set() -> Mapping[str, Sequence[tuple[str, str, str, str, float, int | None]]]:
-    """Return model, source, transform, metric, printed value and level of the published figures by data set."""
-    text = resources.files(__package__).joinpath(FILE).read_text("utf-8")
-    by_data_set: dict[str, list[tuple[str, str, str, str, float, int | None]]] = {}
-    for row in csv.DictReader(io.StringIO(text)):
-        printed, level = float(row["printed"]), int(row["level"]) if row["level"] else None  # short rows have no level
-        figure = (f"{row['model']} {MARK}", row["source"], row["transform"], row["figure"], printed, level)
-        by_data_set.setdefault(row["data_set"], []).append(figure)
-    return by_data_set
+def _printed() -> Sequence[Mapping[str, str]]:
+    """Return the rows of the file of published figures."""
+    return list(csv.DictReader(io.StringIO(resources.files(__package__).joinpath(FILE).read_text("utf-8"))))

@@ -12,7 +12,6 @@ from pipeline.evaluate.report.across import (
     Ranking,
     comparable_models,
     leading_metric,
-    mean_ranks,
     rank_text,
     ranking,
 )
@@ -120,16 +119,15 @@ def model_table(models: Sequence[ReportModel]) -> Iterator[Table]:
 def comparison_tables(
     sections: Sequence[Section],
     rankings: Sequence[Ranking],
+    means: Mapping[str, float],
     models: Sequence[ReportModel],
     published: Sequence[PublishedFigure],
 ) -> Iterator[Table]:
-    """Yield the tables that compare the models of a report; nothing if no two can be compared.
+    """Yield the tables that compare the models of a report, with their mean ranks; nothing if no two can be compared.
 
     Published figures are drawn, but not ranked.
     """
     if rankings:
-        names = dict.fromkeys(model for section in sections for model in section.models)
-        means = mean_ranks(rankings, names)
         yield _ranking_table(rankings, means)
         yield _difference_table(rankings, means)
         metrics = [(section, metric) for section in sections if (metric := leading_metric(section))]

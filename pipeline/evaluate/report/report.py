@@ -134,7 +134,7 @@ class ReportData:
         models = list(dict.fromkeys(model for section in self.sections for model in section.models))
         overview = [
             *model_table(self.models),
-            *comparison_tables(self.sections, self.rankings, self.models, self.published),
+            *comparison_tables(self.sections, self.rankings, self.mean_ranks, self.models, self.published),
         ]
         joint = [
             table

@@ -17,7 +17,6 @@ from pipeline.evaluate.report.families import (
     imagenet_c_bar,
     imagenet_p,
     imagenet_w,
-    laion_c,
     low_pass,
     natural,
     streams,
@@ -39,7 +38,7 @@ REPORTS: Sequence[FamilyReport] = (
     low_pass.REPORT,
     accuracies.IMAGENET_3DCC,
     imagenet_w.REPORT,
-    laion_c.REPORT,
+    accuracies.LAION_C,
     fourier.REPORT,
     adversarial.REPORT,
 )
