@@ -21,7 +21,7 @@ from PIL import TiffImagePlugin
 from pydantic import Field
 
 from pipeline.errors import SampleError
-from pipeline.images.decoders import FORMATS, ORIENTATION, decode
+from pipeline.images.decoders import FORMATS, ORIENTATION, decode_again
 from pipeline.images.encoder import Encoder, Image
 
 FORMAT_OF_SUFFIX: Mapping[str, str] = {
@@ -101,7 +101,7 @@ class Own(Encoder):
     def decode(self, data: bytes) -> Image:
         """Return the pixels of a file of any format, as sources read it."""
         try:
-            return decode(data)
+            return decode_again(data)
         except SampleError as error:
             raise ValueError(str(error)) from error
 

@@ -5,6 +5,7 @@ import shutil
 import struct
 import subprocess
 import zlib
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import MAX_PIXELS, decode
 from pipeline.images.encoders import ENCODERS
+from pipeline.images.files import Own
 from tests.factories.images import INSTALLED, encoded, photograph
 
 GENERATOR = np.random.default_rng(3)
@@ -160,6 +162,18 @@ def test_every_decoder_reads_every_kind_of_file(decoder: str) -> None:
     tags[0x0112] = 6  # an orientation, which OpenCV would apply
     rotated = decode(encoded(picture, "JPEG", exif=tags), decoder)
     np.testing.assert_array_equal(rotated, decode(encoded(picture, "JPEG"), decoder))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_files_of_a_mirror_are_decoded_as_by_pillow(mode: str) -> None:
+    for size, subsampling, progressive in product(((1, 1), (17, 33), (100, 81)), (0, 1, 2), (False, True)):
+        picture = Image.fromarray(photograph(*size)).convert(mode)
+        data = encoded(picture, "JPEG", quality=95, subsampling=subsampling, progressive=progressive)
+        np.testing.assert_array_equal(Own().decode(data), decode(data))
+    with_noise = data.replace(b"\xff\xd9", b"\0\xff\xd9")  # a warning, at which libjpeg-turbo's own interface fails
+    np.testing.assert_array_equal(Own().decode(with_noise), decode(data))
+    with pytest.raises(ValueError, match="truncated"):
+        Own().decode(data[: len(data) // 2] + b"\xff\xd9")
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
