@@ -114,16 +114,17 @@ def frequency_sheet(photograph: np.ndarray) -> Image.Image:
 
 
 def stylised_sheet(photograph: np.ndarray, painting: np.ndarray) -> Image.Image:
-    """Return a photograph in the style of another one at three strengths, by the published layers with random weights."""
+    """Return a photograph in the style of another one at three strengths, by the published layers, random weights."""
     image, style = (prepare(each, IMAGENET) for each in (photograph, painting))
     with TemporaryDirectory() as folder:
         files = {part: write_weights(Path(folder), part, PUBLISHED) for part in PUBLISHED}
         weights = {part: adain.weights_of(part, file) for part, file in files.items()}
     transfer = adain.StyleTransfer(**weights, device="cpu")
-    tiles = [labelled(image, "clean"), labelled(style, "painting")]
-    for percent in (0, 50, 100):
-        tiles.append(labelled(transfer.stylise(image, style[None], 0, percent / 100), f"random weights, {percent}"))
-    return grid(tiles, columns=5)
+    made = [
+        labelled(transfer.stylise(image, style[None], 0, each / 100), f"random weights, {each}")
+        for each in (0, 50, 100)
+    ]
+    return grid([labelled(image, "clean"), labelled(style, "painting"), *made], columns=5)
 
 
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:

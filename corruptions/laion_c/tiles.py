@@ -16,6 +16,7 @@ from corruptions.kernels.drawing import mosaic as kernels
 from corruptions.kernels.sampling.bicubic import shrink_bicubic
 from corruptions.laion_c.catalogue import GROUP, VALUES
 from corruptions.preparation import PROFILE_STEPS, prepare
+from corruptions.validation import to_rgb
 
 Bank = NDArray[np.uint8]
 """Tiles, uint8 (N, side, side, 3)."""
@@ -47,7 +48,7 @@ def tiles(photographs: Iterable[NDArray[np.uint8]], side: int) -> Bank:
     Each photograph gives one tile: it is prepared like the images of ImageNet-C, and resized to the side of a tile.
 
     Args:
-        photographs: Decoded photographs of any size, uint8 RGB (H, W, 3).
+        photographs: Decoded photographs of any size, uint8 RGB (H, W, 3) or grey (H, W).
         side: Side of a tile in pixels.
 
     Returns:
@@ -55,9 +56,12 @@ def tiles(photographs: Iterable[NDArray[np.uint8]], side: int) -> Bank:
         sort its colours only once.
 
     Raises:
-        ValueError: If there is no photograph.
+        TypeError: If a photograph is not a uint8 array.
+        ValueError: If there is no photograph, if one has another shape, or if the side is not positive.
     """
-    made = [tiles_of(np.asarray(photograph), (side,))[0] for photograph in photographs]
+    if side < 1:
+        raise ValueError(f"side must be at least 1 pixel, not {side}")
+    made = [tiles_of(to_rgb(np.asarray(photograph), 1), (side,))[0] for photograph in photographs]
     if not made:
         raise ValueError("no photographs to make tiles of: pass at least one")
     bank = np.stack(made)

@@ -103,6 +103,9 @@ def _photographs(
 
 def _digests(files: dict[str, Path]) -> dict[str, str]:
     """Return the SHA-256 of each file. Raises UserError if one cannot be read."""
+    for path in files.values():
+        if path.exists() and not path.is_file():  # devices can be endless
+            raise UserError(f"bank.files: {shown(str(path))} is not a file")
     try:
         return {name: file_digest(path) for name, path in files.items()}
     except OSError as error:

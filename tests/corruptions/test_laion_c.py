@@ -106,6 +106,22 @@ def test_invalid_banks_are_refused(name: Any, severity: Any, bank: Any, error: t
 
 
 @pytest.mark.parametrize(
+    ("photographs", "side", "error", "message"),
+    [
+        ([], 8, ValueError, "no photographs"),
+        ([picture()], 0, ValueError, "side must be at least 1 pixel, not 0"),
+        ([picture() / 255], 8, TypeError, "must be uint8 .* not float64"),
+        (picture()[:, :, 0], 8, ValueError, r"not of shape \(224,\)"),
+    ],
+)
+def test_invalid_photographs_of_a_bank_are_refused(
+    photographs: Any, side: int, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        corruptions.tiles(photographs, side)
+
+
+@pytest.mark.parametrize(
     ("name", "draws", "message"),
     [
         ("stickers", {"tile": [9], "row": [0], "column": [0]}, "draw 'tile' must be 0 <= tile < 2, not 9..9"),

@@ -6,15 +6,18 @@ import errno
 import os
 import shutil
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipeline.datasets.export import export
 from pipeline.datasets.index.manifest import index
 from pipeline.errors import UserError
+from pipeline.transforms import imagenet_3dcc_noise, imagenet_w
 from tests.factories.exports import rows_of
 from tests.factories.indexed_sets import (
     found,
@@ -195,3 +198,24 @@ def test_label_members_must_match_the_folders(tmp_path: Path, label: str) -> Non
         return
     with pytest.raises(UserError, match=r"has label 1 from its folder, but '7' in its \.cls .*--classes"):
         index_of(tmp_path / "tars")
+
+
+@pytest.mark.parametrize(
+    ("family", "transforms", "levels"),
+    [
+        ("imagenet-3dcc-noise", (*imagenet_3dcc_noise.FAMILY.names, *imagenet_3dcc_noise.OTHERS), range(1, 6)),
+        ("imagenet-w", imagenet_w.FAMILY.names, (0,)),
+    ],
+)
+def test_published_folders_are_indexed(
+    family: str, transforms: Sequence[str], levels: Sequence[int], tmp_path: Path
+) -> None:
+    wanted = {(name, level) for name in transforms for level in levels}
+    for name, level in wanted:
+        folder = tmp_path / "data" / name / (str(level) if level else "") / "n02971356"
+        folder.mkdir(parents=True)
+        Image.new("RGB", (8, 8), "red").save(folder / "ILSVRC2012_val_00000001.JPEG")
+    assert index(str(tmp_path / "data"), str(tmp_path / "index")).family == family
+    rows = rows_of(tmp_path / "index")
+    assert {(row.transform, row.level) for row in rows} == wanted
+    assert {(row.source_id, row.label) for row in rows} == {("n02971356/ILSVRC2012_val_00000001", 478)}
