@@ -37,7 +37,7 @@ from pipeline.evaluate.report.comparison import (
 )
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, detection, report_on, reports, streams
-from pipeline.evaluate.report.load import BudgetSearch, Evaluation, open_evaluation, open_folders
+from pipeline.evaluate.report.load import AnyTested, BudgetSearch, Evaluation, open_evaluation, open_folders
 from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, row, table_of
 from pipeline.evaluate.report.real_labels import find_real_labels, read_real_labels
 from pipeline.evaluate.report.tables import cell, sections_of, tables_of
@@ -311,11 +311,10 @@ def _provenance(
         **({"command": printable(command, LONGEST_MESSAGE)} if command else {}),
         "confidence intervals": f"bootstrap over images, {resamples:,} draws, seed 0",
     }
-    of_baseline = {each.location for each in baseline}
-    tested: Sequence[Evaluation | BudgetSearch] = (*baseline, *evaluations, *searches)
-    for each in {each.location: each for each in tested}.values():
-        table = each.table
-        role = "baseline, " if each.location in of_baseline else "budgets, " if isinstance(each, BudgetSearch) else ""
+    tested: Sequence[AnyTested] = (*baseline, *evaluations, *searches)
+    roles = {each.location: "budgets, " for each in searches} | {each.location: "baseline, " for each in baseline}
+    for location, each in {each.location: each for each in tested}.items():
+        table, role = each.table, roles.get(location, "")
         data_set, run = table.data_set, table.run
         how = f"predictions given, {run.predictions[:12]}" if run.predictions else ""
         facts[f"{role}{each.model} on {printable(data_set.name)}"] = (

@@ -65,11 +65,6 @@ Columns = Mapping[Condition, ImageValues]
 """Whether each image is right after the attack, by attack and level of its budget."""
 
 
-def attack_text(name: str, norm: Norm, budget: float) -> str:
-    """Return an attack at a budget as text, such as ``fgsm at 4/255``."""
-    return f"{name} at {budget_text(norm, budget)}"
-
-
 def attack_of(evaluation: Evaluation) -> AttackTable:
     """Return how the images of an evaluation were attacked. Raise UserError if the evaluation does not say."""
     if evaluation.table.attack is None:
@@ -311,7 +306,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
                 NORMS[entries[name].norm],
                 name in expected,
                 levels={
-                    level: attack_text(name, entries[name].norm, entries[name].budgets[level - 1])
+                    level: f"{name} at {budget_text(entries[name].norm, entries[name].budgets[level - 1])}"
                     for level in levels[name]
                 },
             )
