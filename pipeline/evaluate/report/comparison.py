@@ -7,14 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
-from pipeline.evaluate.report.across import (
-    PublishedFigure,
-    Ranking,
-    comparable_models,
-    leading_metric,
-    rank_text,
-    ranking,
-)
+from pipeline.evaluate.report import across
 from pipeline.evaluate.report.load import LOSSY
 from pipeline.evaluate.report.measures import Metric, Section
 from pipeline.evaluate.report.tables import MISSING, cell
@@ -93,9 +86,9 @@ def models_of(evaluated: Iterable[ModelTable]) -> list[ReportModel]:
     ]
 
 
-def rankings_of(sections: Iterable[Section]) -> list[Ranking]:
+def rankings_of(sections: Iterable[Section]) -> list[across.Ranking]:
     """Return the ranking of each data set on which at least two models can be compared."""
-    return [found for section in sections if (found := ranking(section, leading_metric(section)))]
+    return [found for section in sections if (found := across.ranking(section, across.leading_metric(section)))]
 
 
 def model_table(models: Sequence[ReportModel]) -> Iterator[Table]:
@@ -116,12 +109,12 @@ def model_table(models: Sequence[ReportModel]) -> Iterator[Table]:
         yield Table(MODELS, "notes and sizes", note, [Column("model", number=False), *columns], rows)
 
 
-def comparison_tables(
+def tables(
     sections: Sequence[Section],
-    rankings: Sequence[Ranking],
+    rankings: Sequence[across.Ranking],
     means: Mapping[str, float],
     models: Sequence[ReportModel],
-    published: Sequence[PublishedFigure],
+    published: Sequence[across.PublishedFigure],
 ) -> Iterator[Table]:
     """Yield the tables that compare the models of a report, with their mean ranks; nothing if no two can be compared.
 
@@ -130,7 +123,7 @@ def comparison_tables(
     if rankings:
         yield _ranking_table(rankings, means)
         yield _difference_table(rankings, means)
-        metrics = [(section, metric) for section in sections if (metric := leading_metric(section))]
+        metrics = [(section, metric) for section in sections if (metric := across.leading_metric(section))]
         yield from _clean_accuracy_table(sections, metrics, published)
         yield from _size_table(metrics, models)
 
@@ -138,7 +131,7 @@ def comparison_tables(
 # Ranks and differences
 
 
-def _ranking_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -> Table:
+def _ranking_table(rankings: Sequence[across.Ranking], means: Mapping[str, float]) -> Table:
     """Return the table of values and ranks: models as rows, the best first; data sets as columns."""
     rows: list[Sequence[Cell]] = []
     for model in _ordered(rankings, means):
@@ -166,15 +159,15 @@ def _ranking_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -> T
     return Table(COMPARISON, "ranking", note, columns, rows)
 
 
-def _ranked(each: Ranking, model: str) -> Number:
+def _ranked(each: across.Ranking, model: str) -> Number:
     """Return the value of a model with its rank."""
     if model not in each.values:
         return MISSING
-    rank = rank_text(each.ranks[model]) if model in each.ranks else ""
+    rank = across.rank_text(each.ranks[model]) if model in each.ranks else ""
     return replace(cell(each.section.models[model], each.metric, each.values[model]), partial=False, rank=rank)
 
 
-def _difference_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -> Table:
+def _difference_table(rankings: Sequence[across.Ranking], means: Mapping[str, float]) -> Table:
     """Return the table of differences of models: pairs as rows, data sets as columns."""
     order = _ordered(rankings, means)
     pairs = list(combinations(order, 2)) if len(order) <= MAX_PAIRED else list(pairwise(order))
@@ -198,7 +191,7 @@ def _difference_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -
     return Table(COMPARISON, "differences", note, columns, rows, intervals=True)
 
 
-def _ordered(rankings: Sequence[Ranking], means: Mapping[str, float]) -> list[str]:
+def _ordered(rankings: Sequence[across.Ranking], means: Mapping[str, float]) -> list[str]:
     """Return the models by mean rank, or by their rank on the first data set without mean ranks; unranked ones last."""
     first = rankings[0]
     by = means or {
@@ -209,7 +202,7 @@ def _ordered(rankings: Sequence[Ranking], means: Mapping[str, float]) -> list[st
     return sorted(models, key=lambda model: by.get(model, math.inf))
 
 
-def _directed(each: Ranking) -> str:
+def _directed(each: across.Ranking) -> str:
     """Return the name of a metric with an arrow in the direction of better values."""
     return f"{each.metric.name} {'↑' if each.metric.better > 0 else '↓'}"
 
@@ -221,7 +214,7 @@ Metrics = Sequence[tuple[Section, Metric]]
 
 
 def _clean_accuracy_table(
-    sections: Sequence[Section], metrics: Metrics, published: Sequence[PublishedFigure]
+    sections: Sequence[Section], metrics: Metrics, published: Sequence[across.PublishedFigure]
 ) -> Iterator[Table]:
     """Yield the table and plots of clean accuracy and robustness; nothing if no plot has two models."""
     clean = [section for section in sections if section.report.is_clean]
@@ -265,13 +258,15 @@ def _size_table(metrics: Metrics, models: Sequence[ReportModel]) -> Iterator[Tab
 
 def _points(section: Section, metric: Metric, positions: Mapping[str, float]) -> Iterator[Series]:
     """Yield the models of a section that can be compared and have a position on the horizontal axis."""
-    for model in comparable_models(section, metric):
+    for model in across.comparable_models(section, metric):
         x, measure = positions.get(model, math.nan), section.models[model].whole(metric.name)
         if not math.isnan(x) and measure:
             yield Series(model, [x], [measure.value])
 
 
-def _published_points(section: Section, metric: Metric, published: Iterable[PublishedFigure]) -> Iterator[Series]:
+def _published_points(
+    section: Section, metric: Metric, published: Iterable[across.PublishedFigure]
+) -> Iterator[Series]:
     """Yield the reference models whose figure and clean error are published."""
     whole = [each for each in published if not each.transform]
     errors = {(each.model, each.source): each.value for each in whole if each.metric in CLEAN_ERRORS}

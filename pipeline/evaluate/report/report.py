@@ -9,32 +9,7 @@ from itertools import chain, groupby
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.bootstrap import RESAMPLES
-from pipeline.evaluate.report import subject
-from pipeline.evaluate.report.across import (
-    PublishedFigure,
-    Ranking,
-    mean_ranks,
-    missing_images,
-    natural_robustness,
-    published_figures,
-)
-from pipeline.evaluate.report.combine import (
-    as_built,
-    check_duplicates,
-    check_model_names,
-    manifests_of_content,
-    model_names,
-    renamed,
-    warn_of_different_images,
-)
-from pipeline.evaluate.report.comparison import (
-    SIZES,
-    ReportModel,
-    comparison_tables,
-    model_table,
-    models_of,
-    rankings_of,
-)
+from pipeline.evaluate.report import across, combine, comparison, subject
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, detection, report_on, reports, streams
 from pipeline.evaluate.report.load import AnyTested, BudgetSearch, Evaluation, open_evaluation, open_folders
@@ -60,8 +35,8 @@ class ReportData:
 
     results: Sequence[Results]
     warnings: Sequence[str]
-    models: Sequence[ReportModel]
-    published: Sequence[PublishedFigure]
+    models: Sequence[comparison.ReportModel]
+    published: Sequence[across.PublishedFigure]
     provenance: Mapping[str, str]
     folders: Sequence[tuple[str, str, Store]] = ()
 
@@ -71,15 +46,15 @@ class ReportData:
         return sections_of(self.results)
 
     @cached_property
-    def rankings(self) -> list[Ranking]:
+    def rankings(self) -> list[across.Ranking]:
         """The ranks of the models on each data set that at least two can be compared on."""
-        return rankings_of(self.sections)
+        return comparison.rankings_of(self.sections)
 
     def rows(self) -> Iterator[Facts]:
         """Yield the rows of the tidy table: measures, counts, sizes of models, ranks, published figures."""
         yield from table_of(self.results)
         for model in self.models:
-            for attribute, _ in SIZES.values():
+            for attribute, _ in comparison.SIZES.values():
                 if (size := getattr(model, attribute)) is not None:
                     name = attribute.replace("_", "-")
                     yield row(model=model.name, family="models", metric=name, value=size, unit="count")
@@ -97,7 +72,7 @@ class ReportData:
     @property
     def mean_ranks(self) -> dict[str, float]:
         """The mean rank of each model; empty if fewer than two data sets have all models."""
-        return mean_ranks(self.rankings, dict.fromkeys(model for each in self.sections for model in each.models))
+        return across.mean_ranks(self.rankings, dict.fromkeys(model for each in self.sections for model in each.models))
 
     def figures(self) -> dict[str, dict[str, dict[str, float]]]:
         """Return the metrics of whole data sets by model, data set and name; of several levels, those of the lowest."""
@@ -132,8 +107,8 @@ class ReportData:
         """Return the report as it is shown."""
         models = list(dict.fromkeys(model for section in self.sections for model in section.models))
         overview = [
-            *model_table(self.models),
-            *comparison_tables(self.sections, self.rankings, self.mean_ranks, self.models, self.published),
+            *comparison.model_table(self.models),
+            *comparison.tables(self.sections, self.rankings, self.mean_ranks, self.models, self.published),
         ]
         joint = [
             table
@@ -194,7 +169,7 @@ def _headlines(sections: Iterable[Section], model: str) -> Iterator[Headline]:
             continue
         metric, measure = section.report.metric(lead), results.whole(lead)
         number = cell(results, metric, measure)
-        part = (measure.covers if measure else "") or missing_images(results)
+        part = (measure.covers if measure else "") or across.missing_images(results)
         baseline = printable(results.baseline) if metric.normalised else ""
         yield Headline(section.title, lead, number, baseline, part, results.clean_images if number.lossy else "")
 
@@ -228,20 +203,21 @@ def make_report(
     evaluations, searches = open_folders(folders)
     chosen = [_open_clean(folder) for folder in clean]
     warnings: list[str] = []
-    names = model_names([*evaluations, *searches, *chosen, *baseline], rename or {}, warnings.append)
-    manifests = manifests_of_content([*evaluations, *baseline, *chosen])
+    names = combine.model_names([*evaluations, *searches, *chosen, *baseline], rename or {}, warnings.append)
+    manifests = combine.manifests_of_content([*evaluations, *baseline, *chosen])
     evaluations, baseline, chosen = (
-        [as_built(renamed(each, names), manifests) for each in group] for group in (evaluations, baseline, chosen)
+        [combine.as_built(combine.renamed(each, names), manifests) for each in group]
+        for group in (evaluations, baseline, chosen)
     )
-    searches = [renamed(each, names) for each in searches]
+    searches = [combine.renamed(each, names) for each in searches]
     added = {each.location: each for each in chosen}
     given = {each.location for each in (*evaluations, *baseline)}
     evaluations += [each for location, each in added.items() if location not in given]
     if window and not any(each.table.stream for each in evaluations):
         raise UserError(f"invalid window {window}: no evaluation is of a stream; omit it")
     found = [report_on(each.table.data_set.family, each.table.task) for each in evaluations]
-    check_model_names([*evaluations, *searches, *baseline])
-    check_duplicates(evaluations)
+    combine.check_model_names([*evaluations, *searches, *baseline])
+    combine.check_duplicates(evaluations)
     reassessed = any(of.reassessed and not each.groups_digest for each, of in zip(evaluations, found, strict=True))
     if real is not None and not reassessed:
         raise UserError(
@@ -261,20 +237,20 @@ def make_report(
         if not stream or not (stream.repeats or key in seen):
             results += report.measure(evaluation, context)
         seen.add(key)
-    several = list(natural_robustness(results))
+    several = list(across.natural_robustness(results))
     results += budgets.measure_searches(searches, resamples)
     results += detection.measure_files(measured)
     order = list(reports())
     results = sorted(results, key=lambda each: order.index(each.report.key)) + several
-    warn_of_different_images(evaluations, context.images, context.warn)
+    combine.warn_of_different_images(evaluations, context.images, context.warn)
     for evaluation in evaluations:
         _warn_of_samples(evaluation, context)
     families = {name: list(family.names) for name, family in FAMILIES.items()}
-    figures = list(published_figures(sections_of(results), families)) if published else []
+    figures = list(across.published_figures(sections_of(results), families)) if published else []
     tested = [*(each.table.model for each in evaluations), *(each.table.model for each in searches)]
     provenance = _provenance(evaluations, baseline, searches, resamples, command)
     provenance |= {f"results {printable(path)}": "performance as given" for path in measured}
-    return ReportData(results, context.warnings, models_of(tested), figures, provenance, context.folders())
+    return ReportData(results, context.warnings, comparison.models_of(tested), figures, provenance, context.folders())
 
 
 def _open_clean(folder: str) -> Evaluation:
