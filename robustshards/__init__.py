@@ -17,6 +17,7 @@ Data sets in a folder or behind a URL:
     for sample in rs.open("imagenet-c").samples("fog", 3):
         image, label = sample.pixels(), sample.row.label
     assert rs.compare("imagenet-c", "colleague/roots.json")        # the same images? prints as the command does
+    found = rs.recognise("index", "photographs")                   # which ImageNet-C is it? found.conditions[0].verdict
     data = rs.render("imagenet-c", "photographs")                  # the same without shards: made when it is read
     evaluation = rs.evaluate("torchvision:resnet50", "imagenet-c", "results/resnet50")
     print(evaluation.summary())
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from robustshards.corruptor import Corruptor
     from robustshards.evaluating import evaluate
     from robustshards.opening import open
+    from robustshards.recognising import recognise
     from robustshards.rendering import render
     from robustshards.reporting import Evaluation, Report, report
 
@@ -98,6 +100,7 @@ _TARGETS = {
     "perturb": "perturbations:perturb",
     "perturbations": "perturbations:",
     "recipes": "pipeline.recipes.library:",
+    "recognise": "robustshards.recognising:recognise",
     "render": "robustshards.rendering:render",
     "report": "robustshards.reporting:report",
     "sample_seed": "robustshards._recipes:sample_seed",
@@ -135,6 +138,7 @@ __all__ = [
     "perturb",
     "perturbations",
     "recipes",
+    "recognise",
     "render",
     "report",
     "sample_seed",

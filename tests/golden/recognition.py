@@ -1,7 +1,8 @@
 """How often ``index --source`` names sets correctly whose making is known.
 
-``python -m tests.golden.recognition PHOTOGRAPHS FIRST COUNT CASES CORRUPTIONS`` prints each verdict on sets made of
-some of the photographs, and their counts, for docs/exports.md. The last two are separated by commas, or ``all``.
+``python -m tests.golden.recognition PHOTOGRAPHS FIRST COUNT CASES CORRUPTIONS RECIPE`` prints each verdict on sets made
+of some of the photographs, and their counts, for docs/exports.md. Cases and corruptions are separated by commas, or
+``all``; the recipe is imagenet-c, imagenet-c-299 or tiny-imagenet-c.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ Image = NDArray[np.uint8]
 Make = Callable[[Image, str, int, int], bytes]
 """A function of a prepared photograph, a corruption, a severity and a seed that returns a JPEG file."""
 
+PROFILES: Mapping[int, str] = {64: "tiny"}
+"""Side of the images -> profile, if it is not imagenet."""
+
 
 def jpeg(image: Image, quality: int = 85) -> bytes:
     buffer = io.BytesIO()
@@ -35,7 +39,8 @@ def jpeg(image: Image, quality: int = 85) -> bytes:
 
 
 def published(image: Image, name: str, severity: int, seed: int) -> bytes:
-    return jpeg(corruptions.corrupt(image, name, severity, rng=np.random.RandomState(seed)))
+    profile = PROFILES.get(len(image), "imagenet")
+    return jpeg(corruptions.corrupt(image, name, severity, profile=profile, rng=np.random.RandomState(seed)))
 
 
 def again(change: Callable[[Image], Image] = lambda image: image, quality: int = 85) -> Make:
@@ -43,8 +48,10 @@ def again(change: Callable[[Image], Image] = lambda image: image, quality: int =
     return lambda *which: jpeg(change(decode(published(*which))), quality)
 
 
-def resized(side: int, filter_: PillowImage.Resampling) -> Callable[[Image], Image]:
-    return lambda image: np.asarray(PillowImage.fromarray(image).resize((side, side), filter_))
+def reduced(image: Image) -> Image:
+    """Return an image of 224 as one of 192 pixels, and others in proportion."""
+    side = len(image) * 6 // 7
+    return np.asarray(PillowImage.fromarray(image).resize((side, side), PillowImage.Resampling.BICUBIC))
 
 
 def exchanged(image: Image, name: str, severity: int, seed: int) -> bytes:
@@ -70,7 +77,7 @@ CASES: Mapping[str, tuple[Make, tuple[str, ...]]] = {
         again(lambda image: np.pad(image, [(2, 0), (2, 0), (0, 0)], "edge")[:-2, :-2]),
         (verdicts.SIZE,),
     ),
-    "192 x 192": (again(resized(192, PillowImage.Resampling.BICUBIC)), (verdicts.SIZE,)),
+    "192 x 192": (again(reduced), (verdicts.SIZE,)),
     "next severity": (exchanged, (verdicts.SEVERITY,)),
     "another formula": (whitened, (verdicts.NOT_IT,)),
 }
@@ -85,7 +92,7 @@ def outcome(case: str, verdict: verdicts.Verdict) -> str:
 
 
 def judged(
-    photographs: Photographs, chosen: Sequence[SourceImage], names: Sequence[str], cases: Sequence[str]
+    photographs: Photographs, chosen: Sequence[SourceImage], names: Sequence[str], cases: Sequence[str], recipe: str
 ) -> Iterator[tuple[str, str, int, verdicts.Measured, verdicts.Verdict]]:
     """Yield case, corruption, severity, what was measured and the verdict."""
     for name in names:
@@ -96,18 +103,20 @@ def judged(
                 images = []
                 for number, photograph in enumerate(chosen):
                     seed = 100_000 * severity + number
-                    data = make(photographs.prepared(Alteration("imagenet-c"), photograph), name, severity, seed)
+                    data = make(photographs.prepared(Alteration(recipe), photograph), name, severity, seed)
                     images.append(Theirs(photograph, decode(data), coding_of(data)))
                 measured = comparison.measure(severity, images)
                 yield case, name, severity, measured, judge(measured)
 
 
-def main(source: str, first: str, count: str, cases: str = "all", names: str = "all") -> None:
+def main(
+    source: str, first: str, count: str, cases: str = "all", names: str = "all", recipe: str = "imagenet-c"
+) -> None:
     photographs, counts = Photographs(source), Counter[tuple[str, str]]()
     chosen = photographs.images[int(first) : int(first) + int(count)]
     wanted = list(CASES) if cases == "all" else cases.split(",")
     several = corruptions.names("all") if names == "all" else names.split(",")
-    for case, name, severity, measured, verdict in judged(photographs, chosen, several, wanted):
+    for case, name, severity, measured, verdict in judged(photographs, chosen, several, wanted, recipe):
         counts[case, outcome(case, verdict)] += 1
         details = f"{verdict.verdict} ({verdict.sure}) {'; '.join(verdict.details)}"
         print(f"{outcome(case, verdict)}: {case}, {name} {severity}: {details} {measured.scores.round(2)}", flush=True)

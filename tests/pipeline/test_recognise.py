@@ -14,11 +14,10 @@ import pytest
 from PIL import Image
 
 import corruptions
+import robustshards as rs
 from pipeline.datasets.index.manifest import index
-from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.recognise import verdicts
 from pipeline.datasets.recognise.comparison import Comparison, Photographs, Theirs, coding_of
-from pipeline.datasets.recognise.recognise import recognise
 from pipeline.datasets.recognise.verdicts import Alteration, Measured, judge
 from pipeline.errors import UserError
 from pipeline.images.decoders import decode
@@ -54,7 +53,7 @@ def write_set(
 
 
 def recognised(root: Path, source: Path, **options: Any) -> verdicts.Recognition:
-    return recognise(open_data_set(str(index_of(root))), Photographs(str(source)), **options)
+    return rs.recognise(index_of(root), source, **options)
 
 
 DETAILS = {
@@ -127,6 +126,8 @@ def test_photographs_are_found_by_name_and_by_place(photographs: Path, tmp_path:
     (tmp_path / "others" / "a" / "coffee.png").rename(tmp_path / "others" / "a" / "tea.png")
     with pytest.raises(UserError, match="no image of theirs has the name of a photograph"):
         recognised(root, tmp_path / "others")
+    with pytest.raises(UserError, match="samples 3"):
+        rs.recognise(root, flat.parent, samples=3)
 
 
 def test_rows_of_arrays_are_found_by_place(photographs: Path, tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_rows_of_arrays_are_found_by_place(photographs: Path, tmp_path: Path) ->
     arrays = write_arrays(tmp_path / "arrays", brightness=np.stack(corrupted))
     data = tmp_path / "arrays-index"
     index(str(arrays), str(data), levels=(1, 2))
-    found = recognise(open_data_set(str(data)), Photographs(str(small)))
+    found = rs.recognise(rs.open(data), small)
     assert [each.verdict for each in found.conditions] == [verdicts.SAME, verdicts.SAME]
 
 
