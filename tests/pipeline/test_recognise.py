@@ -130,6 +130,17 @@ def test_photographs_are_found_by_name_and_by_place(photographs: Path, tmp_path:
         rs.recognise(root, flat.parent, samples=3)
 
 
+def test_images_of_other_photographs_than_their_names_have_no_verdict(photographs: Path, tmp_path: Path) -> None:
+    root = write_set(tmp_path / "theirs", photographs, CASES["other draws"][0], BOTH[1:])
+    files = sorted(root.rglob("*.JPEG"))
+    contents = [file.read_bytes() for file in files]
+    for file, content in zip(files, contents[1:] + contents[:1], strict=True):
+        file.write_bytes(content)
+    (found,) = recognised(root, photographs).conditions
+    assert (found.verdict, found.sure) == (verdicts.UNKNOWN, "")
+    assert "do not show the photographs" in found.details[0]
+
+
 def test_rows_of_arrays_are_found_by_place(photographs: Path, tmp_path: Path) -> None:
     images = [np.asarray(Image.fromarray(image).resize((32, 32))) for image in prepared(photographs).values()]
     small = tmp_path / "small"

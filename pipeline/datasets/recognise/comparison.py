@@ -15,7 +15,7 @@ from PIL import JpegImagePlugin
 import corruptions
 from corruptions.catalogue import SEVERITIES, draw_nothing
 from corruptions.preparation import Window
-from pipeline.datasets.recognise.statistics import Floats, Image, View, deviations, registered, statistics, view
+from pipeline.datasets.recognise.statistics import LUMA, Floats, Image, View, deviations, registered, statistics, view
 from pipeline.datasets.recognise.verdicts import FIT_SURE, Alteration, Coding, Measured
 from pipeline.errors import SampleError, UserError
 from pipeline.images.resizers import OPERATORS
@@ -56,6 +56,9 @@ PREPARATIONS: Mapping[str, Mapping[str, Any]] = {
 
 TRIED, MAX_SHIFT, DRAWN = 4, 32, 2
 """Number of images on which alterations are tried, largest shift in pixels, number of our own draws."""
+
+COARSE = 8
+"""Side in fields of the coarse images that tell which photograph an image shows."""
 
 NEVER = "not compressed as JPEG before"
 
@@ -151,6 +154,12 @@ class Comparison:
             if misfit(best) > FIT_SURE / 2 and misfit(found := min(group, key=misfit)) <= min(1, misfit(best) / 2):
                 best = found
         return self._compare(level, images, best)
+
+    def shows_photographs(self, images: Sequence[Theirs]) -> bool:
+        """Return whether most images show their photograph rather than one of the others, by coarse brightness."""
+        clean = [self._photographs.prepared(Alteration(USUAL), each.photograph) for each in images]
+        alike = _coarse([each.pixels for each in images]) @ _coarse(clean).T
+        return bool((alike.argmax(1) == np.arange(len(images))).mean() > 0.5)
 
     def _alterations(self, images: Sequence[Theirs], recipe: str) -> list[Alteration]:
         """Return what may have been done to the images that a recipe makes, without shifts."""
@@ -306,6 +315,14 @@ def _size(image: Image) -> Size:
 
 def _distance(one: Image, other: Image) -> float:
     return float(np.abs(one.astype(np.int16) - other).mean())
+
+
+def _coarse(images: Sequence[Image]) -> Floats:
+    """Return the brightness of images in COARSE x COARSE fields, (N, COARSE * COARSE), with mean 0 and norm 1."""
+    resize, window = OPERATORS["pillow-box"].resize, Window(0, 0, COARSE, COARSE)
+    fields = np.array([resize(each, COARSE, COARSE, window) @ LUMA for each in images]).reshape(len(images), -1)
+    fields -= fields.mean(1, keepdims=True)
+    return fields / (np.linalg.norm(fields, axis=1, keepdims=True) + 1)
 
 
 def _name(id_: str) -> str:

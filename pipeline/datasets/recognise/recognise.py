@@ -99,6 +99,8 @@ def _recognised(
         found = counted(len(images), "image")
         return Recognised(*condition, UNKNOWN, details=(f"{found} of one size with a photograph, {FEWEST} are needed",))
     measured = comparison.measure(condition.level, images)
+    if measured.misfit > 1 and not comparison.shows_photographs(images):
+        return Recognised(*condition, UNKNOWN, details=("most images do not show the photographs of their names",))
     verdict, sure, details = judge(measured)
     return Recognised(
         *condition,
