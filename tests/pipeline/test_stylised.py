@@ -217,7 +217,7 @@ def test_a_data_set_keeps_its_bank_and_refuses_another(folder: Path, tmp_path: P
         ({"source": ""}, "stylised needs paintings, and the weights .* give --set bank.source=FOLDER$"),
         ({"files": {}}, r"give --set 'bank.files=\{encoder=\"FILE\", decoder=\"FILE\"\}'"),
         ({"files": {"encoder": "x", "coder": "y"}}, "bank.files: unknown file 'coder'.*allowed: encoder, decoder"),
-        ({"files": {"encoder": "/dev/zero", "decoder": "/dev/zero"}}, "bank.files: /dev/zero is not a file"),
+        ({"files": {"encoder": "/dev/zero", "decoder": "/dev/zero"}}, "bank.files: '/dev/zero' is not a file"),
         ({"files": {"encoder": "missing", "decoder": "missing"}}, "bank.files: cannot read 'missing': No such file"),
     ],
 )  # fmt: skip
