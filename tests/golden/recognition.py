@@ -28,7 +28,7 @@ Image = NDArray[np.uint8]
 Make = Callable[[Image, str, int, int], bytes]
 """A function of a prepared photograph, a corruption, a severity and a seed that returns a JPEG file."""
 
-PROFILES: Mapping[int, str] = {64: "tiny"}
+PROFILES: Mapping[int, str] = {299: "inception", 64: "tiny"}
 """Side of the images -> profile, if it is not imagenet."""
 
 
