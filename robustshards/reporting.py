@@ -333,7 +333,7 @@ class Report:
             UserError: If there is no such plot or metric, or matplotlib is not installed.
         """
         from pipeline.evaluate.report.figures import figure
-        from pipeline.evaluate.report.tables import bars_of_models
+        from pipeline.evaluate.report.pivots import bars_of_models
 
         plots = {each.title: each.plot for each in self._document.tables if each.plot}
         plot = plots.get(name) or bars_of_models(self.data.sections, name)

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from pipeline.evaluate.report import across
 from pipeline.evaluate.report.load import LOSSY
 from pipeline.evaluate.report.measures import Metric, Section
-from pipeline.evaluate.report.tables import MISSING, cell
+from pipeline.evaluate.report.pivots import MISSING, cell
 from pipeline.evaluate.report.views import (
     LOSSY_CLEAN,
     NOTHING,

@@ -14,8 +14,9 @@ from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, detection, report_on, reports, streams
 from pipeline.evaluate.report.load import AnyTested, BudgetSearch, Evaluation, open_evaluation, open_folders
 from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, row, table_of
+from pipeline.evaluate.report.pivots import cell
 from pipeline.evaluate.report.real_labels import find_real_labels, read_real_labels
-from pipeline.evaluate.report.tables import cell, sections_of, tables_of
+from pipeline.evaluate.report.sections import sections_of, tables_of
 from pipeline.evaluate.report.views import Chapter, Document, Headline, Table
 from pipeline.software import versions
 from pipeline.storage import Store

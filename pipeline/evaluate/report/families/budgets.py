@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
-from pipeline.evaluate.report.families.adversarial import NORMS
+from pipeline.evaluate.report.families.attacks import NORMS
 from pipeline.evaluate.report.join import digest_of_ids
 from pipeline.evaluate.report.load import BudgetSearch
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, Section, TransformNames
