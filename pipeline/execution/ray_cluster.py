@@ -6,11 +6,10 @@ import ipaddress
 import logging
 import os
 import secrets
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -80,6 +79,45 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class _Cluster:
+    """A cluster that a thread starts or joins, and leaves. In a thread, Ray does not replace the handlers of signals.
+
+    The thread lives as long as the cluster, because Ray's processes end with the thread that has started them.
+
+    Args:
+        workers: Number of workers; None for one per CPU.
+        address: Address of a running cluster, or None to start a local cluster.
+    """
+
+    def __init__(self, workers: int | None, address: str | None) -> None:
+        self._thread, self._stack = ThreadPoolExecutor(1), ExitStack()
+        self.workers = self._thread.submit(_enter, workers, address, self._stack)
+
+    def close(self) -> None:
+        """Leave the cluster, or stop it if it is local."""
+        self._thread.submit(self._stack.close).result()
+        self._thread.shutdown()
+
+
+_EARLY: list[_Cluster] = []
+"""A local cluster that waits for the next :func:`cluster` of this process; at most one."""
+
+
+@contextmanager
+def early_cluster(workers: int | None) -> Iterator[None]:
+    """Begin to start a local cluster, which the first :func:`cluster` of the block uses.
+
+    Args:
+        workers: Number of workers; None for one per CPU.
+    """
+    _EARLY.append(_Cluster(workers, None))
+    try:
+        yield
+    finally:
+        while _EARLY:
+            _EARLY.pop().close()
+
+
 @contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     """Start or join a Ray cluster.
@@ -98,41 +136,37 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
         UserError: The cluster cannot be started or reached.
         UnfinishedError: The processes of a local cluster do not start.
     """
+    chosen = _EARLY.pop() if _EARLY and address is None else _Cluster(workers, address)
+    # Ray prints messages about dead workers to standard output, which may be the JSON output of this command.
+    with redirect_stdout(sys.stderr):
+        try:
+            yield chosen.workers.result()
+        finally:
+            chosen.close()
+
+
+def _enter(workers: int | None, address: str | None, stack: ExitStack) -> int:
+    """Start or join a cluster, which the stack leaves, and return the number of workers."""
     check_workers(workers, address)
     if address not in (None, "auto"):
         _check_address(address)
     _leave_deleted_folder()
     ray = import_ray()
-    with ExitStack() as stack:
-        # Ray prints messages about dead workers to standard output, which may be the JSON output of this command.
-        stack.enter_context(redirect_stdout(sys.stderr))
-        on_sigterm = signal.getsignal(signal.SIGTERM)
-        try:
-            if address is None:
-                cpus = _start(ray, workers, stack)
-            else:
-                ray.init(address=address, job_config=_job_config(ray), **_QUIET)
-                cpus = workers or int(ray.cluster_resources().get("CPU", 1))
-        except (OSError, ValueError, RuntimeError, AssertionError, ray.exceptions.RayError) as error:
-            ray.shutdown()
-            raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
-        except SystemExit:  # raised by Ray's SIGTERM handler, which is active while it starts
-            ray.shutdown()
-            if callable(on_sigterm):
-                on_sigterm(signal.SIGTERM, None)
-            raise
-        except Exception as error:
-            if type(error) is not Exception:  # Ray raises a plain Exception if its processes do not start
-                raise
-            ray.shutdown()
-            raise UnfinishedError(
-                f"cannot start Ray: {error} Check that the disk has space for temporary files and that the machine is "
-                "not overloaded, then run the same command again"
-            ) from error
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, on_sigterm)  # Ray has replaced the handler
+    try:
+        if address is None:
+            return _start(ray, workers, stack)
         stack.callback(ray.shutdown)
-        yield cpus
+        ray.init(address=address, job_config=_job_config(ray), **_QUIET)
+        return workers or int(ray.cluster_resources().get("CPU", 1))
+    except (OSError, ValueError, RuntimeError, AssertionError, ray.exceptions.RayError) as error:
+        raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
+    except Exception as error:
+        if type(error) is not Exception:  # Ray raises a plain Exception if its processes do not start
+            raise
+        raise UnfinishedError(
+            f"cannot start Ray: {error} Check that the disk has space for temporary files and that the machine is "
+            "not overloaded, then run the same command again"
+        ) from error
 
 
 def _leave_deleted_folder() -> None:
@@ -151,13 +185,38 @@ def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
     if folder:
         options["_temp_dir"] = str(folder)
     mark = stack.enter_context(guarded(folder, kill=True))
+    stack.callback(ray.shutdown)
     token = {} if can_store_token() else {"RAY_AUTH_TOKEN": _token()}
-    with environment({**mark, **token}):
+    with environment({**mark, **token}), _few_processes(ray):
         # Without "local", Ray would join the cluster that was last started on this machine.
         ray.init(
             address="local", num_cpus=cpus, include_dashboard=False, job_config=_job_config(ray), **options, **_QUIET
         )
     return cpus
+
+
+@contextmanager
+def _few_processes(ray: Any) -> Iterator[None]:
+    """Start a cluster in the block without the processes that its jobs do not need.
+
+    They are the server of the dashboard, the log monitor, the autoscaler and the exporter of metrics, which take most
+    of the time of a start. Ray has no options for them, but starts no exporter if its packages are not installed.
+    """
+    node, utils = ray._private.node.Node, ray._private.utils
+    replacements: list[tuple[Any, str, Any]] = [
+        (utils, "get_dashboard_dependency_error", lambda: ImportError("not used")),
+        *((node, name, _do_nothing) for name in ("start_api_server", "start_log_monitor", "start_monitor")),
+    ]
+    with ExitStack() as stack:
+        for owner, name, replacement in replacements:
+            if found := getattr(owner, name, None):  # another version of Ray may have none of that name
+                setattr(owner, name, replacement)
+                stack.callback(setattr, owner, name, found)
+        yield
+
+
+def _do_nothing(*_: Any, **__: Any) -> None:
+    """Start no process."""
 
 
 class _FixedPath(list[str]):

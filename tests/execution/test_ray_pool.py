@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
+from threading import get_ident
 
 import psutil
 import pytest
 
 from pipeline.errors import UnfinishedError, UnreachableError
 from pipeline.execution import ray_cluster, scheduler
-from pipeline.execution.ray_cluster import can_store_token, cluster
+from pipeline.execution.ray_cluster import can_store_token, cluster, early_cluster
 from pipeline.execution.ray_pool import RayEngine, RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from tests.factories.faulty_workers import ALL, ITEMS, UNREACHABLE, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
@@ -105,22 +108,39 @@ def test_a_local_cluster_that_does_not_start_is_unfinished_work(monkeypatch: pyt
         cluster(1, None).__enter__()
 
 
-def test_sigterm_while_ray_starts_is_handled_by_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it starts, Ray has its own handler, which exits with the number of the signal."""
+def test_a_cluster_started_early_is_used_once_and_left_in_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's processes end with the thread that has started them."""
+    threads: list[int] = []
 
-    def fail(*_: object) -> int:
-        raise SystemExit(signal.SIGTERM)
+    def start(_: object, workers: int, stack: ExitStack) -> int:
+        threads.append(get_ident())
+        stack.callback(lambda: threads.append(get_ident()))
+        return workers
 
-    def ours(signum: int, frame: object) -> None:
-        raise KeyboardInterrupt(signum)
+    monkeypatch.setattr(ray_cluster, "_start", start)
+    with early_cluster(3):
+        with cluster(3, None) as workers:
+            assert workers == 3
+        assert len(threads) == 2
+    assert len(threads) == 2
+    with early_cluster(3):
+        pass
+    assert len(threads) == 4
+    assert threads[::2] == threads[1::2]
+    assert get_ident() not in threads
 
-    monkeypatch.setattr(ray_cluster, "_start", fail)
-    before = signal.signal(signal.SIGTERM, ours)
-    try:
-        with pytest.raises(KeyboardInterrupt, match=str(int(signal.SIGTERM))):
-            cluster(1, None).__enter__()
-    finally:
-        signal.signal(signal.SIGTERM, before)
+
+def test_a_local_cluster_has_no_processes_that_jobs_do_not_need() -> None:
+    started = """
+import psutil
+from pipeline.execution.ray_cluster import cluster
+with cluster(1, None):
+    for process in psutil.Process().children(recursive=True):
+        print(*process.cmdline())
+"""
+    lines = subprocess.run([sys.executable, "-c", started], capture_output=True, text=True, check=True).stderr
+    assert "raylet" in lines
+    assert not [name for name in ("dashboard.py", "log_monitor.py", "monitor.py") if name in lines]
 
 
 def test_no_token_is_stored_in_a_relative_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pipeline.cli.console import CONTINUE, print_json, print_lines, warn
 from pipeline.cli.options import MakingJob, command
 from pipeline.execution.local_pool import spare_process
 from pipeline.execution.pools import Executor
+from pipeline.execution.ray_cluster import early_cluster
 from pipeline.settings import EXECUTION, FLAG, setting
 
 if TYPE_CHECKING:
@@ -29,17 +30,16 @@ class BuildJob(MakingJob):
     check_only: bool = setting(False, FLAG, EXECUTION, "--dry-run")
 
 
-def _warm_worker(given: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Start a local worker before the settings are read, unless Ray or no worker is asked for."""
-    local = given["executor"] in (None, Executor.AUTO, Executor.LOCAL) and given["address"] is None
-    return (
-        spare_process("pipeline.builder.worker", "load_libraries")
-        if local and not given["check_only"]
-        else nullcontext()
-    )
+def _early_engine(given: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Start a worker or a local Ray before the settings are read, unless the command will use neither."""
+    if given["check_only"] or given["address"] is not None:
+        return nullcontext()
+    if given["executor"] == Executor.RAY:
+        return early_cluster(given["workers"])
+    return spare_process("pipeline.builder.worker", "load_libraries")
 
 
-@command(CONTINUE, _warm_worker)
+@command(CONTINUE, _early_engine)
 def build(settings: BuildSettings, job: BuildJob) -> None:
     """Build a data set as WebDataset shards with a manifest.
 
