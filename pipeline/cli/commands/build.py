@@ -35,7 +35,8 @@ def _early_engine(given: Mapping[str, Any]) -> AbstractContextManager[None]:
     if given["check_only"] or given["address"] is not None:
         return nullcontext()
     if given["executor"] == Executor.RAY:
-        return early_cluster(given["workers"])
+        workers = str(given["workers"] or "")  # not validated yet
+        return early_cluster(int(workers) if workers else None) if workers.isdecimal() or not workers else nullcontext()
     return spare_process("pipeline.builder.worker", "load_libraries")
 
 
