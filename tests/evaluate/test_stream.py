@@ -108,7 +108,7 @@ def test_a_batch_waits_for_a_gpu_once(monkeypatch: pytest.MonkeyPatch, precision
         started = [made.start(batch) for batch in batches]
         assert gpu.waits == []  # both batches are in flight
         copied = ["to meta copying", "wait for copying", "kept"]
-        fetched = 6 * ["to cpu computing"]
+        fetched = 7 * ["to cpu computing"]  # one for each output
         assert gpu.log == 2 * [*copied, *copied, *fetched, "event"]
         assert [made.finish(outputs).label_rank.tolist() for outputs in started] == 2 * [[0, 0]]
     assert gpu.waits == ["event", "event"]

@@ -127,7 +127,7 @@ def test_grey_equals_three_equal_channels(name: str) -> None:
         ({"profile": "tiny"}, ValueError, "profile must be 'imagenet' for 'Rotate', not 'tiny'"),
         ({"profile": "mnist"}, ValueError, "unknown profile 'mnist'; allowed: imagenet"),
         ({"seed": -1}, ValueError, r"seed must be 0 <= seed < 2\*\*128, not -1"),
-        ({"rng": np.random.RandomState(1)}, ValueError, "rng is not supported by candidate 'Rotate', .* use seed"),
+        ({"rng": np.random.RandomState(1)}, ValueError, "rng is not supported by 'Rotate', .* use seed"),
         ({"options": None}, TypeError, "options must be corruptions.Options, not NoneType"),
     ],
 )
