@@ -61,14 +61,15 @@ class Committed:
     """The finished shards of a plan.
 
     Attributes:
-        done: Digests of the finished tasks.
+        done: Block and digest of the finished tasks. The digest alone is not enough: images that were added before
+            others move these to another block.
         blocks: Number of a block -> its record, for blocks whose labels must not change.
         parts_to_compare: Number of a block -> manifest part with the digests of its images, for the few blocks whose
             images are read again.
         is_fixed: Whether the images of ``blocks`` must not change either.
     """
 
-    done: frozenset[str] = frozenset()
+    done: frozenset[tuple[int, str]] = frozenset()
     blocks: Mapping[int, RecordedBlock] = field(default_factory=dict)
     parts_to_compare: Mapping[int, str] = field(default_factory=dict)
     is_fixed: bool = False
@@ -96,7 +97,7 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
     files = PresentFiles(store)
     conditions = frozenset(plan.recipe.conditions())
     unexpected = [name for name in sizes if not _is_planned(name, conditions, plan.blocks)]
-    done, blocks, parts, failed = set[str](), dict[int, RecordedBlock](), dict[int, str](), 0
+    done, blocks, parts, failed = set[tuple[int, str]](), dict[int, RecordedBlock](), dict[int, str](), 0
     for part, content in read_ahead(store, store.listing(PARTS, ".parquet")):
         facts = manifests.part_facts((part, content))
         if not _is_planned(part, conditions, plan.blocks):
@@ -112,7 +113,7 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
                 else sizes.get(shard_of_part(part)) == int(facts[FACT_SHARD_SIZE])
             )
             if there and not (retry_failed and failures):
-                done.add(facts[FACT_TASK])
+                done.add((_block_of(part), facts[FACT_TASK]))
                 parts[_block_of(part)] = part
     if unexpected:
         _raise_unexpected(store, plan, unexpected)

@@ -40,7 +40,7 @@ def _checked(blocks: Iterable[WorkItem], committed: Committed, store: Store, sou
     each = -(-COMPARED_IMAGES // max(len(committed.parts_to_compare), 1))
     for block in blocks:
         part = committed.parts_to_compare.get(block.index)
-        if part and any(task.digest in committed.done for task in block.tasks):
+        if part and any((task.block, task.digest) in committed.done for task in block.tasks):
             _compare_content(store, part, block, source, each)
         recorded = committed.blocks.get(block.index)
         if recorded and not recorded.is_prefix_of(block):

@@ -281,15 +281,15 @@ def listing_digest(images: Iterable[SourceImage]) -> str:
     return state.hexdigest()
 
 
-def missing_blocks(blocks: Iterator[WorkItem], done: Set[str]) -> Iterator[WorkItem]:
+def missing_blocks(blocks: Iterator[WorkItem], done: Set[tuple[int, str]]) -> Iterator[WorkItem]:
     """Yield the blocks with their missing tasks; skip finished blocks.
 
     Args:
         blocks: All blocks of the plan.
-        done: Digests of the finished tasks.
+        done: Block and digest of the finished tasks.
     """
     for block in blocks:
-        tasks = tuple(task for task in block.tasks if task.digest not in done)
+        tasks = tuple(task for task in block.tasks if (task.block, task.digest) not in done)
         if tasks:
             yield replace(block, tasks=tasks)
 

@@ -199,7 +199,8 @@ def _remove_source(last_class: bool) -> Inject:
     def inject(scene: Scene) -> str | None:
         classes = sorted(path for path in scene.source.iterdir() if path.is_dir())
         files = sorted(classes[-1 if last_class else 0].iterdir())
-        if not _busy(scene) or len(files) < 3:
+        is_listed = Path(scene.output.location, "recipe.toml").exists()
+        if not _busy(scene) or not (last_class or is_listed) or len(files) < 3:
             return None
         file = scene.random.choice(files[len(files) // 2 :])
         aside = scene.source.parent / f"{scene.source.name}-{len(scene.moved)}-{file.name}"

@@ -120,6 +120,22 @@ def test_retry_failed_remakes_failed_samples(tmp_path: Path, robustshards: Run) 
     assert (done.returncode, facts["failed"], facts["shards_made"]) == (0, 0, 4)
 
 
+def test_images_may_return_before_others_with_retry_failed(tmp_path: Path, robustshards: Run) -> None:
+    """They move a whole block: its shards have another name, but not another digest."""
+    source = write_small_source(tmp_path / "source", images=6, classes=1)
+    command = ("build", "imagenet-c", "--source", source, *SELECTION, "--shard-size", 2, "--out")
+    assert robustshards(*command, tmp_path / "fresh").returncode == 0
+    away = [(source / "class0" / f"image{number}.png", tmp_path / f"{number}.png") for number in (0, 1)]
+    for file, aside in away:
+        file.rename(aside)
+    assert robustshards(*command, tmp_path / "data").returncode == 0
+    for file, aside in away:
+        aside.rename(file)
+    done = robustshards(*command, tmp_path / "data", "--retry-failed")
+    assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path / "data") == data_digests(tmp_path / "fresh")
+
+
 def test_a_ray_cluster_and_local_processes_make_the_same_bytes(
     built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run, ray_address: str
 ) -> None:
