@@ -17,6 +17,7 @@ import corruptions
 import perturbations
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import UnseededDraws
+from tests.factories.images import assert_corrupted_copy
 from tests.golden import names
 
 
@@ -48,12 +49,7 @@ def test_corrupt_returns_a_new_array_and_keeps_the_input(name: str) -> None:
     image = picture()
     before = image.copy()
     result = corruptions.corrupt(image, name, 3)
-    assert np.array_equal(image, before)
-    assert not np.shares_memory(result, image)
-    assert result.dtype == np.uint8
-    assert result.shape == image.shape
-    assert result.flags.c_contiguous
-    assert result.flags.writeable
+    assert_corrupted_copy(result, image, before)
 
 
 @pytest.mark.parametrize("name", corruptions.names("all"))

@@ -24,3 +24,13 @@ def encoded(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind, **settings)
     return buffer.getvalue()
+
+
+def assert_corrupted_copy(result: np.ndarray, image: np.ndarray, before: np.ndarray) -> None:
+    """Assert that a result is a new array of the image's form, and that the image is as ``before``."""
+    assert np.array_equal(image, before)
+    assert not np.shares_memory(result, image)
+    assert result.dtype == np.uint8
+    assert result.shape == image.shape
+    assert result.flags.c_contiguous
+    assert result.flags.writeable

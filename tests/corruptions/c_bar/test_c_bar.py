@@ -15,6 +15,7 @@ from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import FastDraws, PublishedDraws
 from corruptions.kernels.drawing import perlin
 from tests.corruptions.c_bar.tolerance import assert_within
+from tests.factories.images import assert_corrupted_copy
 from tests.golden import fidelity
 
 IMAGENET = (
@@ -124,12 +125,7 @@ def test_every_size_is_accepted_and_the_input_is_kept(name: str) -> None:
         before = image.copy()
         for rng in (None, np.random.RandomState(4)):
             result = corruptions.corrupt(image, name, 3, profile=profile, rng=rng)
-            assert np.array_equal(image, before)
-            assert not np.shares_memory(result, image)
-            assert result.dtype == np.uint8
-            assert result.shape == image.shape
-            assert result.flags.c_contiguous
-            assert result.flags.writeable
+            assert_corrupted_copy(result, image, before)
 
 
 @pytest.mark.parametrize("name", NAMES)

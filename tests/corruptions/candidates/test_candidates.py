@@ -11,6 +11,7 @@ import pytest
 
 import corruptions
 from tests.corruptions.candidates import goldens
+from tests.factories.images import assert_corrupted_copy
 
 NAMES = (
     *("Affines", "Blur", "Border", "ChannelDropout", "CoarseDropout", "ColorJitter", "Cutout", "Downscale"),
@@ -65,12 +66,7 @@ def test_corrupt_equals_apply_with_the_draws(name: str) -> None:
         result = corruptions.apply(image, name, draws)
         np.testing.assert_equal(draws, kept)
         assert np.array_equal(result, corruptions.corrupt(image, name, seed=9))
-        assert np.array_equal(image, before)
-        assert not np.shares_memory(result, image)
-        assert result.dtype == np.uint8
-        assert result.shape == image.shape
-        assert result.flags.c_contiguous
-        assert result.flags.writeable
+        assert_corrupted_copy(result, image, before)
         assert not np.array_equal(result, image)
         assert (not draws) == (name in WITHOUT_DRAWS)
 
