@@ -35,8 +35,10 @@ def _early_engine(given: Mapping[str, Any]) -> AbstractContextManager[None]:
     if given["check_only"] or given["address"] is not None:
         return nullcontext()
     if given["executor"] == Executor.RAY:
-        workers = str(given["workers"] or "")  # not validated yet
-        return early_cluster(int(workers) if workers else None) if workers.isdecimal() or not workers else nullcontext()
+        workers = given["workers"]  # text that is not validated yet
+        if workers is None or str(workers).isdecimal():
+            return early_cluster(None if workers is None else int(workers))
+        return nullcontext()
     return spare_process("pipeline.builder.worker", "load_libraries")
 
 
