@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -38,6 +39,7 @@ from pipeline.text import rate
 from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import GROUPS
 from tests.conftest import Run, write_small_source
+from tests.factories.commands import run_process
 from tests.golden.names import CORRUPTIONS, PERTURBATIONS
 
 
@@ -202,6 +204,14 @@ def test_sigterm_ends_with_the_requested_exit_code(photographs: Path, tmp_path: 
     build.terminate()
     output, _ = build.communicate(timeout=300)
     assert build.returncode == json.loads(output)["exit_code"] == 75
+
+
+def test_a_build_does_not_import_pandas(small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pandas.py").write_text("raise RuntimeError('pandas was imported')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    build = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data")
+    done = run_process(*build, "--only", "contrast", "--executor", "local")
+    assert done.returncode == 0, done.stderr
 
 
 def test_help_and_mistyped_options_load_nothing_heavy() -> None:
