@@ -106,14 +106,14 @@ random_images = given(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @random_images
 def test_smoothing_equals_the_published_levels_for_any_sigma(sigma, side, seed, span):
     image = (255 - np.random.RandomState(seed).randint(0, span, (side, side + 7, 3))).astype(np.uint8)
     np.testing.assert_array_equal(smoothing.smooth_image(image, sigma), levels(published_units(image, sigma, 4)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @random_images
 def test_float32_levels_differ_only_within_the_bound_of_an_integer(sigma, side, seed, span):
     image = (np.random.RandomState(seed).randint(0, 256, (side, side + 7, 3)) // span * span).astype(np.uint8)
@@ -218,7 +218,7 @@ def test_zoom_blur_equals_the_published_levels(zooms, shape):
         np.testing.assert_array_equal(zoom.zoom_blur(image, factors), published_zooms(image, factors))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(1.001, 3.0), min_size=1, max_size=5, unique=True), st.integers(0, 2**32 - 1))
 def test_zoom_blur_equals_the_published_levels_for_any_factor(zooms, seed):
     image = noise((40, 61, 3), seed)

@@ -76,7 +76,7 @@ def test_flat_images_change_by_at_most_one_level_per_truncation(name: str) -> No
             assert np.abs(result.astype(int) - level).max() <= 1 + (name in TRUNCATES_TWICE)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.sampled_from(corruptions.names("all")),
     st.sampled_from(SEVERITIES),
@@ -92,7 +92,7 @@ def test_equal_seeds_give_equal_images(
     assert np.array_equal(first, corruptions.corrupt(image, name, severity, profile=profile, seed=seed))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.tuples(st.integers(16, 120), st.integers(16, 120)).filter(lambda size: size[0] <= 2 * size[1]),
     st.sampled_from(SEVERITIES),
@@ -109,7 +109,7 @@ def test_pixelate_equals_pillow(size: tuple[int, int], severity: int, profile: s
     assert np.array_equal(corruptions.corrupt(image, "pixelate", severity, profile=profile), expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.tuples(st.integers(16, 120), st.integers(16, 120)),
     st.sampled_from(SEVERITIES),

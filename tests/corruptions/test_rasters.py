@@ -20,7 +20,7 @@ def drawn(line: tuple[int, int, int, int], height: int, width: int) -> np.ndarra
     return image[..., 0]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.tuples(coordinates, coordinates, coordinates, coordinates), st.integers(2, 40), st.integers(2, 40))
 def test_lines_are_those_of_opencv(line: tuple[int, int, int, int], height: int, width: int) -> None:
     expected = cv2.line(np.zeros((height, width), np.uint8), line[:2], line[2:], 1)
@@ -40,7 +40,7 @@ def test_lines_set_all_channels() -> None:
     assert image.sum() == 600
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 59), st.integers(0, 49)), min_size=3, max_size=9))
 def test_polygons_inside_of_the_image_are_those_of_opencv(corners: list[tuple[int, int]]) -> None:
     expected = cv2.fillPoly(np.zeros((50, 60), np.uint8), [np.array(corners, np.int32)], 1)

@@ -58,7 +58,7 @@ def test_errors_have_the_draws_of_other_values(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_bootstrap_means_of_fractions_do_not_exceed_one(images: int, seed: int) -> None:
     """Metrics reject fractions above 1, even by a rounding error."""
     values = 1 - np.random.default_rng(seed).random((images, 3)) * 1e-16

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import manifests
@@ -53,7 +53,6 @@ images = st.integers(1, 40).flatmap(
 
 
 @given(images, st.integers(1, 16))
-@settings(deadline=None)
 def test_errors_equal_their_definition(made: tuple[list[float], list[bool]], bins: int) -> None:
     confidences, correct = map(np.array, made)
     expected = metrics.expected_calibration_error(confidences, correct, bins)
@@ -63,7 +62,6 @@ def test_errors_equal_their_definition(made: tuple[list[float], list[bool]], bin
 
 
 @given(st.integers(1, 6), st.integers(1, 30), st.integers(0, 2**32))
-@settings(deadline=None)
 def test_likelihood_and_brier_score_equal_their_definition(classes: int, count: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
     probabilities = generator.dirichlet(np.ones(classes), count)

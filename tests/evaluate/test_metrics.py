@@ -155,7 +155,7 @@ def test_every_metric_is_tested_with_leading_axes() -> None:
 
 @pytest.mark.parametrize("name", [*FIGURES, *FIGURES_OF_IMAGES])
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_metrics_with_leading_axes_equal_a_loop(name: str, leading: list[int], seed: int) -> None:
     figure, means = (FIGURES | FIGURES_OF_IMAGES)[name], rates((*leading, 4, 5), seed)
     before = means.copy()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.evaluate import metrics
@@ -64,7 +64,6 @@ def average_precision_by_definition(scores: Sequence[float], anomalous: Sequence
 
 
 @given(st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=1, max_size=40))
-@settings(deadline=None)
 def test_area_under_precision_recall_equals_its_definition(images: list[tuple[int, bool]]) -> None:
     scores, anomalous = zip(*images, strict=True)
     if not any(anomalous):

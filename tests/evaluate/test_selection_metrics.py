@@ -147,7 +147,6 @@ def test_substitutions_reach_the_published_spreads() -> None:
 
 
 @given(st.sets(st.integers(0, 41), min_size=1, max_size=20), st.integers(0, 9))
-@settings(deadline=None)
 def test_substitution_replaces_one_and_raises_the_spread_or_changes_nothing(benchmark: set[int], seed: int) -> None:
     found = selection.substituted(tuple(benchmark), CATEGORIES, rng(seed))
     if found == tuple(sorted(benchmark)):
@@ -193,7 +192,7 @@ def test_predictiveness_is_the_mean_over_benchmarks() -> None:
 
 
 @given(st.integers(3, 30), st.integers(0, 99))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_predictiveness_is_within_its_bounds(models: int, seed: int) -> None:
     source = rng(seed)
     r, p = selection.predictiveness(

@@ -91,7 +91,7 @@ sequences = st.fixed_dictionaries(
 
 
 @given(sequences)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_sequence_metrics_equal_plain_loops(case: Mapping[str, Any]) -> None:
     logits = random_logits(case["seed"], case["count"], case["frames"], case["classes"], levels=3)
     ordered, difficulty = case["ordered"], min(case["difficulty"], case["frames"] - 1)
@@ -165,7 +165,7 @@ def test_row_slices_do_not_change_metrics(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @given(st.integers(0, 2**32), st.integers(1, 300))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_ranks_of_every_dtype_break_ties_by_index(dtype: type, seed: int, classes: int) -> None:
     logits: np.ndarray = random_logits(seed, 3, classes, levels=20).astype(dtype)
     logits[logits == 19] = np.inf

@@ -24,7 +24,7 @@ from robustshards._process import preserve_process
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 20), st.integers(1, 20), st.booleans())
 def test_normalised_values_equal_the_formula(counts: list[int], height: int, width: int, pads: bool) -> None:
     normalise = Normaliser(4, MEAN, STD, torch.device("cpu"), pads)

@@ -38,7 +38,7 @@ def test_intact_part_keeps_its_rows_and_facts(part: bytes, tmp_path: Path) -> No
     assert part_of(tmp_path) == part
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_merge_detects_any_flipped_bit(part: bytes, data: st.DataObject) -> None:
     bit = data.draw(st.integers(0, 8 * len(part) - 1))

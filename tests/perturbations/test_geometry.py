@@ -27,7 +27,7 @@ def pillow(image: np.ndarray, matrix: tuple[float, ...]) -> np.ndarray:
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(-45, 45), st.floats(0.2, 3), st.floats(-30, 30), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_affine_equals_pillow(
     height: int, width: int, rotation: float, scale: float, shear: float, is_straight: bool
 ) -> None:

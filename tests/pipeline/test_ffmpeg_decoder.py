@@ -81,7 +81,7 @@ def test_every_combination_of_levels_is_converted_as_by_ffmpeg(name: str) -> Non
 
 
 @on_x86_64
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     size=st.tuples(st.integers(1, 300), st.integers(1, 300)) | st.tuples(st.integers(1, 35), st.integers(1, 35)),
     side=st.sampled_from([1, 3, 8, 21]),

@@ -46,7 +46,7 @@ class GeneratedSource:
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 70))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_condition_has_every_image_once(images: int, size: int, limit: int) -> None:
     recipe = IMAGENET_C.changed(shards={"size": size}, source={"limit": limit}, transforms={"only": ["fog"]})
     source = GeneratedSource(images)

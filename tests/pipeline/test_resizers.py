@@ -52,7 +52,7 @@ def window_of(size: tuple[int, int], corner: tuple[float, float], extent: tuple[
 
 
 @given(sizes, sizes, shares, shares)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_window_of_the_bilinear_resize_equals_pillow(
     before: tuple[int, int], after: tuple[int, int], corner: tuple[float, float], extent: tuple[float, float]
 ) -> None:
@@ -103,7 +103,7 @@ factors = st.tuples(st.integers(1, 5), st.integers(1, 5))
 @on_x86
 @pytest.mark.parametrize("operator", OPENCV)
 @given(st.tuples(side, side), st.tuples(side, side), shares, shares, st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_own_operators_equal_opencv(
     operator: str,
     before: tuple[int, int],
@@ -121,7 +121,7 @@ def test_own_operators_equal_opencv(
 @on_x86
 @pytest.mark.parametrize("operator", OPENCV)
 @given(st.tuples(st.integers(1, 60), st.integers(1, 60)), factors, shares, shares)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_own_operators_equal_opencv_for_whole_factors(
     operator: str,
     size: tuple[int, int],
@@ -158,7 +158,7 @@ def test_own_operators_equal_opencv_for_special_sizes(
 
 @on_x86
 @given(st.tuples(side, side), st.tuples(side, side))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_opencv_bicubic_is_within_one_level_of_opencv_with_ipp(before: tuple[int, int], after: tuple[int, int]) -> None:
     image = noise(*before)
     ours = OPERATORS["opencv-bicubic"].resize(image, *after, Window(0, 0, *after)).astype(int)
@@ -202,7 +202,7 @@ def test_a_crop_larger_than_the_image_raises() -> None:
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_size_gives_224_square(height: int, width: int) -> None:
     prepared = prepare(noise(height, width), IMAGENET)
     assert prepared.shape == (224, 224, 3)

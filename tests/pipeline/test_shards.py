@@ -24,7 +24,7 @@ def write(path: Path, members: dict[str, bytes]) -> tuple[dict[str, int], str, i
 
 
 @given(st.dictionaries(NAMES, st.binary(max_size=2000), max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_members_are_at_the_returned_offsets(tmp_path_factory: object, members: dict[str, bytes]) -> None:
     path = tmp_path_factory.mktemp("shard") / "x.tar"  # type: ignore[attr-defined]
     offsets, sha256, size = write(path, members)

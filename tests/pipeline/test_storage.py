@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import UnreachableError, UserError
@@ -176,7 +176,6 @@ class Echo(LocalStore):
         return name.encode()
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=12))
 def test_groups_are_read_ahead_in_order(sizes: list[int]) -> None:
     groups = [[f"{group}/{name}" for name in range(size)] for group, size in enumerate(sizes)]

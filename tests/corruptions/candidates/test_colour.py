@@ -51,14 +51,14 @@ def test_each_pixel_depends_on_its_own_colour_only(name: str) -> None:
     assert not np.array_equal(changed, image)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(max_size=300), st.integers(0, 2**32 - 1))
 def test_look_up_equals_indexing(data: bytes, seed: int) -> None:
     flat, table = np.array(bytearray(data), np.uint8), noise(1, 256, seed)[0, :, 0].copy()
     assert np.array_equal(levels.look_up(flat, table), table[flat])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(-3, 3, width=32), min_size=3, max_size=3), st.floats(-300, 300, width=32))
 def test_scale_channels_equals_its_definition(gains: list[float], offset: float) -> None:
     image, offsets = noise(7, 21), np.array([offset, 0, 1.5 * offset], np.float32)

@@ -50,7 +50,7 @@ def defined_sample(image: np.ndarray, xs: np.ndarray, ys: np.ndarray, border: in
     return (((32 - b) * upper + b * lower + 512) >> 10).astype(np.uint8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(2, 40),
     st.integers(2, 40),

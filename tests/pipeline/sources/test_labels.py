@@ -104,7 +104,7 @@ def test_system_folders_do_not_count(tmp_path: Path) -> None:
 
 
 @given(st.sets(names, min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_names_of_folders_decide_labels(folders: set[str]) -> None:
     """The expected labels are stated here once more, independently of the rules of the package."""
     with tempfile.TemporaryDirectory() as folder:
