@@ -80,6 +80,7 @@ def test_pairs_equal_the_published_images(golden: Mapping[str, Any]) -> None:
             assert_close(ours[::2], golden[f"{key}/second"], 1, (name, severity))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", severities.ZERO)
 def test_whole_floats_are_whole_severities(name: str) -> None:
     image = np.arange(48 * 40 * 3, dtype=np.uint8).reshape(48, 40, 3)

@@ -182,6 +182,7 @@ def photon_means() -> list[float]:
     return sorted({row.lam for profile in PROFILE_SIDES for row in table[profile]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", photon_means())
 def test_poisson_distribution_of_every_intensity(lam: float, fewer: int) -> None:
     count = 40_000 // fewer

@@ -158,6 +158,7 @@ FUSED = (12, 100)
 """OpenCV's numbers of FMA3 and NEON."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize("profile", PROFILE_SIDES)
 def test_pixels_are_those_of_the_published_arithmetic(profile: str, name: str, fewer: int) -> None:

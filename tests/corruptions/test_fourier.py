@@ -24,6 +24,7 @@ def noise(*shape: int) -> NDArray[np.float64]:
     return np.random.RandomState(1).randint(-(2**15), 2**15, shape) / 256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_forward_equals_numpy(shape: tuple[int, int], dtype: type, tolerance: float) -> None:

@@ -35,6 +35,7 @@ def noise_image(height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.random.RandomState(seed).randint(0, 256, (height, width, 3)).astype(np.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", corruptions.names("all"))
 def test_corrupt_accepts_any_size_in_every_profile(name: str, fewer: int) -> None:
     for size in SIZES:

@@ -57,6 +57,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_an_existing_report_is_replaced_with_its_tables_and_figures(tmp_path: Path, whole: ReportData) -> None:
     out = tmp_path / "out"
     write_report(whole, "first", str(out))

@@ -85,6 +85,7 @@ def test_spatter_without_drops_returns_the_image() -> None:
     assert all(output.any() for output in outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(19))
 def test_drop_in_draws_from_the_global_generator(number: int) -> None:
     name = get_corruption_names("all")[number]

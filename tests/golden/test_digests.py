@@ -16,6 +16,7 @@ def ours() -> Mapping[str, Digest]:
     return computed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*REPRODUCIBLE, "published-draws", "decoders", "operators", "encoders"])
 def test_digests_equal_the_committed_ones(part: str, ours: Mapping[str, Digest]) -> None:
     mine, theirs = (

@@ -69,6 +69,7 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -83,6 +84,7 @@ def test_every_reader_rejects_bombs(bombs: Path, name: str, message: str) -> Non
     refused(bombs / name, message)
 
 
+@pytest.mark.slow
 def test_a_manifest_of_a_whole_fourier_map_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "map", repeated(1), 1_985)
     assert sum(1 for _ in manifests.read_rows(path)) == 1_985

@@ -117,6 +117,7 @@ def test_the_gap_between_seen_and_held_out_classes_is_reported(cifar_results: li
     assert published.section == "cifar-100-subclass-1-held-out"
 
 
+@pytest.mark.slow
 def test_both_forms_of_icons_give_the_same_manifest(icons: Path, tmp_path: Path) -> None:
     source = write_icon_array(tmp_path / "source")
     array = built(source, tmp_path / "array", "icons-50", part="held_out", protocol="style:microsoft")

@@ -130,6 +130,7 @@ def test_split_assigns_every_task_once(tasks: int, pieces: int) -> None:
     assert all(part.images == block.images for part in parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "transforms", "outputs"),
     [

@@ -130,6 +130,7 @@ def test_photographs_are_found_by_name_and_by_place(photographs: Path, tmp_path:
         rs.recognise(root, flat.parent, samples=3)
 
 
+@pytest.mark.slow
 def test_images_of_other_photographs_than_their_names_have_no_verdict(photographs: Path, tmp_path: Path) -> None:
     root = write_set(tmp_path / "theirs", photographs, CASES["other draws"][0], BOTH[1:])
     files = sorted(root.rglob("*.JPEG"))
@@ -155,6 +156,7 @@ def test_rows_of_arrays_are_found_by_place(photographs: Path, tmp_path: Path) ->
     assert [each.verdict for each in found.conditions] == [verdicts.SAME, verdicts.SAME]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "profile"), [("cifar-10-c", "cifar"), ("tiny-imagenet-c", "tiny")])
 def test_small_images_of_another_formula_are_not_called_resized(recipe: str, profile: str, photographs: Path) -> None:
     listed = Photographs(str(photographs))

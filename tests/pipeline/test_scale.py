@@ -92,6 +92,7 @@ def test_256_workers_with_faults_are_busy(fewer: int) -> None:
     assert all(run.failed == round(0.01 * WANTED_WORKERS) for run in runs)
 
 
+@pytest.mark.slow
 def test_slow_workers_do_not_delay_a_build_on_many_workers() -> None:
     """A slow worker needs no longer for one work item than the others need for all of theirs."""
     trouble = replace(NO_TROUBLE, slow=0.02)
