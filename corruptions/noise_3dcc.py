@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from corruptions.candidates.catalogue import Draws, array_of
 from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
 from corruptions.kernels.random.noise import add_noise_to_counts
+from corruptions.kernels.random.poisson import MAX_OTHER_TABLES
 
 GROUP = "3dcc-noise"
 """Group of these corruptions."""
@@ -44,15 +46,17 @@ def draw_noise(source: DrawSource, image: Image, parameters: Sensor) -> dict[str
     if parameters.brightness is None:
         photons = source.poisson(image, parameters.photons)
     else:
-        low, high = image.min(), image.max()
-        photons = source.photons(image - low, dark_means(int(low), int(high), parameters))
+        low, high = int(image.min()), int(image.max())
+        rows = image - np.uint8(low) if low else image
+        photons = source.photons(rows, dark_means(low, high, parameters))
     return {"photons": photons, "noise": source.normal(0.0, parameters.sigma, image.shape)}
 
 
+@lru_cache(maxsize=MAX_OTHER_TABLES)
 def dark_means(low: int, high: int, parameters: Sensor) -> NDArray[np.float64]:
     """Return the mean photon counts of levels low..high, in the published order of operations.
 
-    A flat picture becomes black: its quotient 0 / 0 counts as 0.
+    A flat picture becomes black: its quotient 0 / 0 counts as 0. They are cached for this process.
     """
     levels = np.arange(low, high + 1) / 255.0
     stretched = (levels - levels[0]) / (levels[-1] - levels[0]) if high > low else np.zeros(1)

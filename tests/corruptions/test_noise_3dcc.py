@@ -13,6 +13,7 @@ import corruptions
 from corruptions.catalogue import SEVERITIES
 from corruptions.draws import FastDraws, PublishedDraws
 from corruptions.kernels.random import poisson
+from corruptions.noise_3dcc import ISO_NOISE, LOW_LIGHT
 from tests.golden.fidelity import NOISE_SEED, noise_outputs
 
 NOISY = ("iso_noise", "low_light")
@@ -49,6 +50,15 @@ def test_given_draws_of_the_authors_give_the_references(name: str, golden: Mappi
         noise = rng.normal(size=image.shape, scale=0.018)
     found = corruptions.apply(image, name, {"photons": photons, "noise": noise}, severity=4)
     assert np.array_equal(found, golden[f"{name}/4/2"])
+
+
+@pytest.mark.parametrize("full", [25, 120])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scaling_to_levels_and_back_changes_no_share_of_photons(full: int, dtype: type[np.floating]) -> None:
+    """The kernel leaves out these two published operations."""
+    shares = np.arange(full + 1).astype(dtype) / dtype(full)
+    assert np.array_equal(shares * dtype(255) / dtype(255), shares)
+    assert {row[0] for row in (*ISO_NOISE, *LOW_LIGHT)} == {25, 120}
 
 
 def test_names_and_keys() -> None:

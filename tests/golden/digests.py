@@ -268,8 +268,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Compare or record the digests. Return 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--write", action="store_true", help="record the current digests")
+    recorded = parser.parse_args(arguments).write
     ours: dict[str, Any] = computed()
-    if parser.parse_args(arguments).write:
+    if recorded:
         write(ours)
     changed = list(differences(ours, committed()))
     print("\n".join([*changed, f"{len(ours)} digests, total {total(ours)}"]))

@@ -54,19 +54,18 @@ def lookup_levels(counts, levels):
 def add_noise_to_counts(counts, full, noise):
     """Return ``min(count / full, 1)`` plus noise, both in 0..1, in the precision of the noise.
 
-    The sum is scaled to levels and back before the noise is added, as published.
+    The published script also multiplies by 255 and divides by 255 before it adds the noise, which changes no quotient
+    of 0..25 by 25 or of 0..120 by 120, in float32 or float64.
 
     Args:
         counts: uint16 (P,).
-        full: The count of a white value.
+        full: The count of a white value, 25 or 120.
         noise: Floats (P,).
     """
     out = np.empty(counts.size, np.uint8)
     dtype = noise.dtype.type
-    white = dtype(255)
     for i in range(counts.size):
-        unit = dtype(min(np.int32(counts[i]), np.int32(full))) / dtype(full)
-        out[i] = to_level(unit * white / white + noise[i], dtype)
+        out[i] = to_level(dtype(min(np.int32(counts[i]), np.int32(full))) / dtype(full) + noise[i], dtype)
     return out
 
 

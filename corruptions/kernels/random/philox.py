@@ -80,8 +80,14 @@ def block_words(block, stream):
 @inlined
 def fill_words(words, first, stream):
     """Write the BLOCKS blocks from number ``first`` to uint32 (CHUNK,). The words of a block are BLOCKS apart."""
-    for i in range(BLOCKS):
-        a, b, c, d = philox(first + i, stream)
+    fill_blocks(words, 0, BLOCKS, first, stream)
+
+
+@inlined
+def fill_blocks(words, begin, count, first, stream):
+    """Write ``count`` of the blocks of :func:`fill_words`, from its block ``begin`` on."""
+    for i in range(np.uint64(begin), np.uint64(begin + count)):
+        a, b, c, d = philox(np.uint64(first) + i, stream)
         words[i] = np.uint32(a)
         words[i + BLOCKS] = np.uint32(b)
         words[i + 2 * BLOCKS] = np.uint32(c)

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import kernel
-from corruptions.kernels.random.philox import CHUNK, fill_words
+from corruptions.kernels import kernel, scratch
+from corruptions.kernels.random.philox import BLOCKS, CHUNK, fill_blocks
 
 LEVELS = 256
 """Number of intensities."""
@@ -18,6 +18,12 @@ MAX_TABLES = 32
 """Number of ``lam`` values whose tables are cached."""
 MAX_OTHER_TABLES = 128
 """Number of cached tables of other means. Those of means up to 72 have 256 KiB."""
+
+PART = 8
+"""Blocks of random words computed between lookups of four times as many cells."""
+POWERS = np.array([2**bits for bits in range(32)], np.uint32)
+"""Powers of two. LLVM multiplies 32-bit vectors by a loaded number, but shifts 64-bit vectors by a variable number."""
+ONE, HALF_WORD = np.uint32(1), np.uint32(16)
 
 Tables = tuple[NDArray[np.uint32], NDArray[np.uint16], int]
 """Cells, counts of the first cells, and bits of an index, of alias tables."""
@@ -126,27 +132,35 @@ def tables_of(means: bytes) -> Tables:
 
 @kernel
 def counts(levels, cells, firsts, bits, stream):
-    """Return uint16 (P,) Poisson counts for uint8 (P,) rows of tables, from one 32-bit word and one table cell each."""
+    """Return uint16 (P,) Poisson counts for uint8 (P,) rows of tables, from one 32-bit word and one table cell each.
+
+    The upper bits of a word choose the cell, the others are compared with its fraction. Cells of one chunk are looked
+    up between the words of the next, a few at a time, because CPUs overlap such loads with arithmetic.
+    """
     out = np.empty(levels.size, np.uint16)
-    words, indices, cell = np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32)
+    words, rest, cell = scratch(CHUNK, np.uint32), scratch(CHUNK, np.uint32), scratch(CHUNK, np.uint32)
+    indices = np.zeros(CHUNK, np.uint32)
     flat = cells.reshape(-1)
-    shift = np.uint32(32 - bits)
-    bits = np.uint32(bits)
-    fraction_mask = np.uint32((1 << shift) - 1)
-    alias_mask = np.uint32((1 << bits) - 1)
+    size = POWERS[bits]
+    mask = np.uint32(size - ONE)
     shifted = firsts.max() > 0
-    for start in range(0, levels.size, CHUNK):
-        fill_words(words, start // 4, stream)
-        means, drawn = levels[start : start + CHUNK], out[start : start + CHUNK]
-        # The table lookups are in a loop of their own, so that the other two loops vectorise.
+    for start in range(0, levels.size + CHUNK, CHUNK):
+        for part in range(0, BLOCKS, PART):
+            fill_blocks(words, part, PART, start // 4, stream)
+            for i in range(np.uint64(4 * part), np.uint64(4 * (part + PART))):
+                cell[i] = flat[np.uint64(indices[i])]
+        if start > 0:
+            drawn = out[start - CHUNK : start]
+            for i in range(drawn.size):
+                kept = rest[i] < cell[i]
+                drawn[i] = np.uint16(np.uint32(indices[i] if kept else cell[i]) & mask)
+            if shifted:
+                means = levels[start - CHUNK : start]
+                for i in range(means.size):
+                    drawn[i] += firsts[means[i]]
+        means = levels[start : start + CHUNK]
         for i in range(means.size):
-            indices[i] = (np.uint32(means[i]) << bits) + (words[i] >> shift)
-        for i in range(means.size):
-            cell[i] = flat[np.uint64(indices[i])]
-        for i in range(means.size):
-            kept = (words[i] & fraction_mask) < (cell[i] >> bits)
-            drawn[i] = np.uint16(words[i] >> shift if kept else cell[i] & alias_mask)
-        if shifted:
-            for i in range(means.size):
-                drawn[i] += firsts[means[i]]
+            column = np.uint32(np.uint32(np.uint32(words[i] >> HALF_WORD) * size) >> HALF_WORD)
+            indices[i] = np.uint32(means[i]) * size + column
+            rest[i] = np.uint32(words[i] * size) | mask
     return out
