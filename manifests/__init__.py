@@ -5,7 +5,7 @@ The package reads and writes rows. It imports no other package of the project.
 
 from manifests.files import Merged, MergeError, merge, part_facts, write_listing, write_part
 from manifests.footer import RowGroup
-from manifests.limits import check_indices, decode_dictionary
+from manifests.limits import MAX_ROWS, check_indices, decode_dictionary
 from manifests.reading import (
     NO_FILTERS,
     Filters,
@@ -29,6 +29,7 @@ __all__ = [
     "FACT_SEAL",
     "FAILED",
     "LISTING",
+    "MAX_ROWS",
     "NO_FILTERS",
     "OK",
     "SCHEMA",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,9 @@ from manifests.schema import COLUMNS, LISTING, SCHEMA, ListedImage, Row
 from manifests.seal import is_sealed, seal, with_blank_seal
 
 _ROW_GROUP = 1 << 16
+_MAX_APART = 1 << 11
+"""Number of groups with row groups of their own. Later ones share row groups, so that the footer, about 3 kB for each
+row group, does not exceed its limit."""
 _PART_COMPRESSION, _COMPRESSION = "snappy", "zstd"
 """Compression of parts and of merged manifests. Parts are small and short-lived; zstd has a set-up cost per column."""
 
@@ -114,8 +117,9 @@ def merge(
 ) -> Merged:
     """Write the rows of all parts, in order, to one Parquet file.
 
-    A row group never holds rows of two groups, so that readers can skip other transforms and levels by the statistics.
-    Large groups are split and small parts are combined, which bounds the memory and the size of the footer.
+    A row group never holds rows of two of the first 2,048 groups, so that readers can skip other transforms and levels
+    by the statistics. Large groups are split and small parts are combined, which bounds the memory and the size of the
+    footer.
 
     Args:
         groups: Parts of one transform and level after another.
@@ -134,7 +138,9 @@ def merge(
     repeating = [name for name in columns.names if name in _REPEATING]
     compression = {name: "none" if name in _REPEATING else _COMPRESSION for name in columns.names}
     with pq.ParquetWriter(path, columns, compression=compression, use_dictionary=repeating) as writer:
-        for parts in groups:
+        remaining = iter(groups)
+        apart = islice(remaining, _MAX_APART)
+        for parts in chain(apart, [chain.from_iterable(remaining)]):
             for table in _row_groups(_read_and_sum(part, columns, summed, sums) for part in parts):
                 writer.write_table(table, row_group_size=table.num_rows)
                 total += table.num_rows

@@ -114,7 +114,7 @@ def read_columns(path: Path, names: Sequence[str], filters: Filters = NO_FILTERS
         path: The Parquet file.
         names: Columns to yield, in this order.
         filters: Column -> accepted values. Row groups whose statistics exclude them are not read. Since a row group
-            holds one transform and level, filtering by these reads only their part of the file.
+            holds one transform and level (of the first 2,048), filtering by these reads only their part of the file.
 
     Raises:
         FileNotFoundError: If the file is missing.

@@ -9,6 +9,7 @@ from time import perf_counter, process_time
 
 from rich.filesize import decimal
 
+import manifests
 from pipeline.builder.compatibility import DATA_SET
 from pipeline.builder.plan import Plan
 from pipeline.builder.quota import Sizes
@@ -96,8 +97,17 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
 
 
 def with_size_warning(plan: Plan, size_of: Callable[[], int]) -> Plan:
-    """Return the plan of a build, with a warning of its size in bytes if it has very many conditions."""
+    """Return the plan of a build, with a warning of its size in bytes if it has very many conditions.
+
+    Raises UserError if its manifest would have more rows than are allowed.
+    """
     conditions = len(plan.recipe.conditions())
+    if plan.samples > manifests.MAX_ROWS:
+        raise UserError(
+            f"{counted(conditions, 'condition')} of {counted(plan.images, 'image')} are {plan.samples:,} images, and a "
+            f"built data set has at most {manifests.MAX_ROWS:,}: use robustshards render, which makes them when they "
+            "are read, fewer images (--limit) or fewer conditions (--only, --severities)"
+        )
     if conditions < MANY_CONDITIONS:
         return plan
     try:

@@ -30,6 +30,18 @@ def test_schema_has_the_documented_columns() -> None:
     assert tuple(manifests.SCHEMA.names) == manifests.COLUMNS
 
 
+def test_conditions_beyond_a_number_share_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group for each of more than about 2,800 conditions would make the footer larger than readers accept."""
+    monkeypatch.setattr("manifests.files._MAX_APART", 2)
+    levels = [1, 2, 3, 4]
+    for level in levels:
+        manifests.write_part([ROW._replace(level=level)], {}, tmp_path / f"{level}")
+    manifests.merge([[tmp_path / f"{level}"] for level in levels], {}, tmp_path / "merged")
+    assert [group.rows for group in manifests.read_row_groups(tmp_path / "merged")] == [1, 1, 2]
+    assert [row.level for row in manifests.read_rows(tmp_path / "merged")] == levels
+    assert list(manifests.read_columns(tmp_path / "merged", ["level"], {"level": [2, 4]})) == [(2,), (4,)]
+
+
 def test_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         manifests.write_part([ROW, FAILED], {"task": "x"}, tmp_path / name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import nn
 
 import robustshards as rs
 from corruptions.fourier import Frequency, frequency, levels
-from pipeline.builder.estimate import estimate
+from pipeline.builder.estimate import estimate, with_size_warning
 from pipeline.builder.plan import make_plan
 from pipeline.errors import UserError
 from pipeline.evaluate.report.figures import described
@@ -92,6 +93,15 @@ def test_many_conditions_are_estimated_from_some(small_source: Path, robustshard
     assert size
     assert f"1,985 conditions of 6 images are 11,910 images, {size[1]}: " in full.stderr.replace("\n", " ")
     assert "robustshards render makes the same images when they are read" in full.stderr.replace("\n", " ")
+
+
+def test_a_build_with_more_images_than_a_manifest_may_have_is_refused_before_its_work(small_source: Path) -> None:
+    plan = make_plan(library.load("fourier"), open_source("imagefolder", str(small_source)))
+    message = (
+        "1,985 conditions of 50,000 images are 99,250,000 images, and a built data set has at most 16,777,216: use"
+    )
+    with pytest.raises(UserError, match=message):
+        with_size_warning(replace(plan, images=50_000), lambda: 0)
 
 
 def test_builds_record_signs_and_can_be_verified(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
