@@ -31,6 +31,7 @@ from bench import (
     sequence_speed,
     single_speed,
     start_speed,
+    style_speed,
 )
 from bench.compare import slower
 from pipeline.execution.processes import WORKER_ENVIRONMENT
@@ -80,6 +81,7 @@ def main() -> None:
     if options.compare:
         print("\n".join(slower((DOCS / "benchmark.md").read_text(), "\n\n".join(sections))) or "nothing is slower")
         return
+    add(style_speed.measure(clean, options.seconds))
     add(resize_speed.measure(options.seconds))
     fastest = {row.name: row.peer for row in rows}
     builds = build_speed.measure(photographs, scratch)
