@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,13 @@ from pipeline.builder.compatibility import check_claim
 from pipeline.builder.dry_run import dry_run
 from pipeline.builder.merge import merge_parts
 from pipeline.builder.overlap import check_overlap
-from pipeline.builder.plan import Plan, make_blocks, make_plan
+from pipeline.builder.plan import make_blocks, make_plan
 from pipeline.builder.preflight import BuildRequest
 from pipeline.builder.result import BuildResult
 from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.datasets.cards import is_unedited_card
 from pipeline.errors import UserError
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.execution.work import Attempt
 from pipeline.images.fingerprints import decoder_fingerprints, resizer_fingerprints
 from pipeline.recipes import library
@@ -37,18 +37,6 @@ from pipeline.storage import open_store, trusted_locations
 RECIPE = library.load("cifar-10-c").changed(
     source={"kind": "imagefolder"}, transforms={"only": ["contrast"], "levels": [1, 2]}, shards={"size": 2}
 )
-
-
-class SilentWatcher:
-    """A watcher that ignores all events."""
-
-    def preparing(self, what: str) -> None: ...
-
-    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None: ...
-
-    def reported(self, tally: Any) -> None: ...
-
-    def on_event(self, event: Any) -> None: ...
 
 
 @pytest.fixture(autouse=True)

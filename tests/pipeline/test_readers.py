@@ -52,12 +52,3 @@ def test_duckdb_reads_the_manifest(built_once: Path) -> None:
         .fetchall()
     )
     assert counts == [(name, level, 6) for name in ("contrast", "gaussian_noise") for level in (1, 3)]
-
-
-def test_offset_and_size_in_the_manifest_give_the_payload(built_once: Path) -> None:
-    for row in rows_of(built_once).values():
-        with open(built_once / row.shard, "rb") as shard:
-            shard.seek(row.offset or 0)
-            payload = shard.read(row.size or 0)
-        assert payload[:2] == b"\xff\xd8"
-        assert payload[-2:] == b"\xff\xd9"

@@ -14,7 +14,6 @@ import manifests
 from pipeline.builder import worker
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import WorkItem, listing_digest, make_blocks, make_plan
-from pipeline.builder.records import failure_reason
 from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.errors import SampleError
 from pipeline.execution.work import Attempt
@@ -203,22 +202,16 @@ def test_an_unreadable_image_fails_alone_without_machine_paths(
     assert reason.startswith(f"class0/image2.png: {message}")
 
 
-def test_failure_reasons_omit_the_folders_of_a_build() -> None:
-    error = ValueError("/my photos/all/class 0/a b.png and /my photos/x: 1/2 of s3://bucket/key/name, in /usr/lib/y.so")
-    roots = ["/my photos/all", "/my photos"]
-    assert failure_reason(error, roots) == "ValueError: class 0/a b.png and x: 1/2 of s3://bucket/key/name, in y.so"
-
-
 def test_reasons_in_rows_omit_source_and_output_folders(
     small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(source: ImageFolder, image: SourceImage) -> bytes:
-        raise ValueError(f"{small_source}/class 0/a b.png and {tmp_path / 'data'}/x y")
+        raise ValueError(f"{small_source}/class 0/a b.png and {tmp_path / 'data'}/x: 1/2 of s3://b/k, in /usr/lib/y.so")
 
     monkeypatch.setattr(ImageFolder, "read", read)
     build(small_source, tmp_path / "data")
     for row in rows_of(tmp_path / "data", small_source).values():
-        assert row.error == f"{row.origin}: ValueError: class 0/a b.png and x y"
+        assert row.error == f"{row.origin}: ValueError: class 0/a b.png and x: 1/2 of s3://b/k, in y.so"
 
 
 def test_a_job_pickles_to_few_bytes() -> None:
