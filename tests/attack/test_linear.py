@@ -11,11 +11,11 @@ import pytest
 from pipeline.datasets.norms import stored
 from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.request import EvaluationRequest
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.recipes.attacks import AttackEntry
 from pipeline.transforms.adversarial import ATTACKS
 from tests.factories.attack_runs import attacker, batch_of, clean_pixels, records, search
 from tests.factories.attacked_models import SIDE, margin, weights
-from tests.factories.evaluator import Silent
 
 SCALES = {"linf": float(weights().double().abs().sum()), "l2": float(weights().double().norm())}
 
@@ -86,7 +86,7 @@ def test_fgsm_succeeds_on_the_images_of_the_closed_form(attacked: Path, clean: P
 
 def test_evaluation_counts_what_is_stored(attacked: Path, tmp_path: Path) -> None:
     model = "tests.factories.attacked_models:two_classes"
-    evaluate(EvaluationRequest(str(attacked), model, str(tmp_path / "results"), batch_size=4), Silent())
+    evaluate(EvaluationRequest(str(attacked), model, str(tmp_path / "results"), batch_size=4), SilentWatcher())
     predictions = pq.read_table(tmp_path / "results/predictions.parquet").to_pylist()
     found = records(attacked)
     assert len(predictions) == len(found)

@@ -20,11 +20,12 @@ from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.report.report import make_report
 from pipeline.evaluate.results.folder import read_table
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.storage import open_store
 from robustshards.torch import CCC, Stream
 from tests.conftest import ROOT, Run
 from tests.factories import small_models
-from tests.factories.evaluator import Silent, content, outcome
+from tests.factories.evaluator import content, outcome
 from tests.factories.models import Small, write_onnx_static
 
 ROUNDED = ["label_probability", "confidence", "squared_probability"]
@@ -32,7 +33,7 @@ ADAPTING = "tests.factories.small_models:adapting"
 MEAN, STD = (torch.tensor(each).view(3, 1, 1) for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
 
 
-class Interrupting(Silent):
+class Interrupting(SilentWatcher):
     """A watcher that interrupts the evaluation, and keeps the messages that it gets."""
 
     def __init__(self, after: int) -> None:
@@ -70,7 +71,7 @@ def adapted(
 def finished(built_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ordered evaluation of the adapting model. Tests must not change it."""
     out = tmp_path_factory.mktemp("ordered") / "r"
-    assert evaluate(request(built_once, out), Silent()).complete
+    assert evaluate(request(built_once, out), SilentWatcher()).complete
     return out
 
 
@@ -78,7 +79,7 @@ def finished(built_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def test_predictions_equal_those_of_a_loop_over_the_images(
     options: dict[str, Any], built_once: Path, tmp_path: Path
 ) -> None:
-    result = evaluate(request(built_once, tmp_path / "r", **options), Silent())
+    result = evaluate(request(built_once, tmp_path / "r", **options), SilentWatcher())
     classes, confidences = adapted(built_once, batch=4)
     assert result.done.frames == len(classes) == 24
     np.testing.assert_allclose(column(tmp_path / "r", "confidence"), confidences, atol=2e-4)
@@ -190,7 +191,7 @@ def test_ccc_predicts_as_a_loop_over_its_stream(small_source: Path, tmp_path: Pa
         shown += zip(known["source_id"], pairs, (known["step"] + 1).tolist(), strict=True)
     given = {"protocol": "ccc", "seed": 44, "batch_size": 6}
     parameters = {**STREAM_OF_CCC, "matrix": str(tmp_path / "matrix.npz")}
-    evaluate(request(small_source, tmp_path / "r", **given, loaders=2, parameters=parameters), Silent())
+    evaluate(request(small_source, tmp_path / "r", **given, loaders=2, parameters=parameters), SilentWatcher())
     rows = pq.ParquetFile(tmp_path / "r" / "predictions.parquet").read()
     np.testing.assert_allclose(rows["confidence"], confidences, atol=2e-4)
     assert [*zip(*(rows[name].to_pylist() for name in ("source_id", "transform", "level")), strict=True)] == shown
@@ -267,7 +268,7 @@ def test_interrupted_evaluation_starts_again_from_the_first_image(
 
 
 def test_finished_evaluation_is_kept(built_once: Path, finished: Path) -> None:
-    result = evaluate(request(built_once, finished), Silent())
+    result = evaluate(request(built_once, finished), SilentWatcher())
     assert (result.complete, result.chunks_before, result.done.frames) == (True, 4, 0)
 
 
@@ -275,13 +276,13 @@ def test_evaluation_ends_at_a_shard_that_cannot_be_read(built: Path, finished: P
     shard = sorted(built.glob("shards/**/*.tar"))[2]
     intact = shard.read_bytes()
     shard.write_bytes(intact[: len(intact) // 2])
-    result = evaluate(request(built, tmp_path / "r"), Silent())
+    result = evaluate(request(built, tmp_path / "r"), SilentWatcher())
     assert not result.complete
     assert len(result.done.broken) == 1
     assert result.done.chunks < 4
     assert "starts again from the first image" in "\n".join(result.summary("r"))
     shard.write_bytes(intact)
-    assert evaluate(request(built, tmp_path / "r"), Silent()).done.chunks == 4
+    assert evaluate(request(built, tmp_path / "r"), SilentWatcher()).done.chunks == 4
     assert column(tmp_path / "r", "confidence").tolist() == column(finished, "confidence").tolist()
 
 
@@ -295,7 +296,7 @@ def test_evaluation_ends_at_a_shard_that_cannot_be_read(built: Path, finished: P
 )
 def test_several_processes_are_refused(options: dict[str, Any], message: str, built_once: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
-        evaluate(request(built_once, tmp_path / "r", **options), Silent())
+        evaluate(request(built_once, tmp_path / "r", **options), SilentWatcher())
     assert not (tmp_path / "r").exists()
 
 

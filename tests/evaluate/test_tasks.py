@@ -33,6 +33,7 @@ from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, RunTable, read_table
 from pipeline.evaluate.results.predictions import Outputs, read_predictions
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.images.decoders import decode
 from pipeline.images.fingerprints import decoder_fingerprint
 from pipeline.images.resizers import prepare
@@ -41,7 +42,6 @@ from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.tasks.library import load
 from pipeline.tasks.lists import IMAGENET, shipped_list
 from pipeline.tasks.schema import Task
-from tests.factories.evaluator import Silent
 from tests.factories.indexed_sets import change_rows
 
 SIDE = 32
@@ -102,7 +102,7 @@ def run(data: Path, out: Path, model: Model, **options: Any) -> EvaluationResult
     """Evaluate a model in memory, without normalisation."""
     plain = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0), "batch_size": 50, "workers": 1, "input_size": SIDE}
     request = EvaluationRequest(str(data), model.spec, str(out), **{**plain, **options})
-    return evaluate(request, Silent(), model)
+    return evaluate(request, SilentWatcher(), model)
 
 
 def columns(out: Path) -> dict[str, np.ndarray]:

@@ -17,10 +17,11 @@ from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.results.folder import read_table
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.storage import open_store
 from tests.conftest import Run
 from tests.factories import small_models
-from tests.factories.evaluator import Silent, content, evaluated
+from tests.factories.evaluator import content, evaluated
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 
@@ -31,7 +32,7 @@ def write(path: Path, seed: int = 0) -> None:
 
 def outcome(data: Path, out: Path, model: Path, trust: bool = True) -> bool:
     request = EvaluationRequest(str(data), str(model), str(out), batch_size=4, trust_model=trust)
-    return evaluate(request, Silent()).complete
+    return evaluate(request, SilentWatcher()).complete
 
 
 def test_a_trusted_file_gives_the_predictions_of_its_module(built_once: Path, tmp_path: Path) -> None:

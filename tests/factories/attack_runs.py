@@ -21,21 +21,13 @@ from pipeline.attack.victim import Victim
 from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.models.loading import load_model
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.recipes.attacks import AttackedModel
 from tests.factories.attacked_models import SIDE, margin
 from tests.factories.commands import in_this_process
-from tests.factories.evaluator import Silent
 
 IMAGES = 24
 MODELS = "tests.factories.attacked_models"
-
-
-class SilentBuild(Silent):
-    """An observer of an attack that prints nothing."""
-
-    def started(self, plan: Any, todo: Any, shards: int) -> None: ...
-
-    def reported(self, tally: Any) -> None: ...
 
 
 def write_clean(folder: Path, count: int = IMAGES) -> Path:
@@ -67,14 +59,14 @@ def attack(
 ) -> AttackResult:
     """Attack a model with attacks that are named one by one."""
     with in_this_process():
-        return run_attack(request(clean, out, model, attack_recipe.named(names, budgets), **options), SilentBuild())
+        return run_attack(request(clean, out, model, attack_recipe.named(names, budgets), **options), SilentWatcher())
 
 
 def search(clean: Path, out: Path, model: str, name: str, largest: float, steps: int, **options: Any) -> SearchResult:
     """Search the smallest budgets of an attack."""
     with in_this_process():
         asked = request(clean, out, model, attack_recipe.named([name], [str(largest)]), **options)
-        return run_budgets(asked, largest, steps, SilentBuild())
+        return run_budgets(asked, largest, steps, SilentWatcher())
 
 
 def records(out: Path) -> dict[tuple[str, int, str], dict[str, Any]]:

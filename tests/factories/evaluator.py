@@ -9,19 +9,7 @@ from typing import Any
 from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult
-from pipeline.execution.work import Event
-
-
-class Silent:
-    """An observer of an evaluation that prints nothing."""
-
-    def preparing(self, what: str) -> None: ...
-
-    def counting(self, frames: int, predicted: int) -> None: ...
-
-    def advanced(self, frames: int) -> None: ...
-
-    def on_event(self, event: Event[Any, Any]) -> None: ...
+from pipeline.execution.resumable import SilentWatcher
 
 
 def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
@@ -29,7 +17,7 @@ def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **o
     request = EvaluationRequest(
         str(data), f"tests.factories.small_models:{model}", str(out), batch_size=batch, **options
     )
-    return evaluate(request, Silent()).facts()
+    return evaluate(request, SilentWatcher()).facts()
 
 
 def content(out: Path) -> bytes:
@@ -40,4 +28,4 @@ def content(out: Path) -> bytes:
 def outcome(data: Path, out: Path, **options: Any) -> EvaluationResult:
     """Evaluate the model ``tiny``, and return the result."""
     request = EvaluationRequest(str(data), "tests.factories.small_models:tiny", str(out), batch_size=4)
-    return evaluate(replace(request, **options), Silent())
+    return evaluate(replace(request, **options), SilentWatcher())
