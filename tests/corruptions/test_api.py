@@ -17,13 +17,8 @@ import corruptions
 import perturbations
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import UnseededDraws
-from tests.factories.images import assert_corrupted_copy
+from tests.factories.images import assert_corrupted_copy, blocks
 from tests.golden import names
-
-
-def picture(height: int = 40, width: int = 56) -> np.ndarray:
-    rng = np.random.RandomState(5)
-    return np.kron(rng.randint(0, 256, (height // 8, width // 8, 3)), np.ones((8, 8, 1))).astype(np.uint8)
 
 
 def test_names_are_those_of_the_table_in_order() -> None:
@@ -46,7 +41,7 @@ def test_get_returns_the_published_parameters(shared: Path) -> None:
 
 @pytest.mark.parametrize("name", corruptions.names("all"))
 def test_corrupt_returns_a_new_array_and_keeps_the_input(name: str) -> None:
-    image = picture()
+    image = blocks(40, 56)
     before = image.copy()
     result = corruptions.corrupt(image, name, 3)
     assert_corrupted_copy(result, image, before)
@@ -54,7 +49,7 @@ def test_corrupt_returns_a_new_array_and_keeps_the_input(name: str) -> None:
 
 @pytest.mark.parametrize("name", corruptions.names("all"))
 def test_memory_layout_of_the_input_changes_nothing(name: str) -> None:
-    image = picture()
+    image = blocks(40, 56)
     expected = corruptions.corrupt(image, name, 2, seed=3)
     read_only = image.copy()
     read_only.flags.writeable = False
@@ -65,20 +60,20 @@ def test_memory_layout_of_the_input_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", corruptions.names("all"))
 def test_grey_equals_three_equal_channels(name: str) -> None:
-    grey = picture()[..., 0]
+    grey = blocks(40, 56)[..., 0]
     expected = corruptions.corrupt(np.repeat(grey[..., None], 3, axis=2), name, seed=4)
     assert np.array_equal(corruptions.corrupt(grey, name, seed=4), expected)
     assert np.array_equal(corruptions.corrupt(grey[..., None], name, seed=4), expected)
 
 
 def test_numpy_integers_are_accepted() -> None:
-    expected = corruptions.corrupt(picture(), "fog", 2, seed=7)
-    assert np.array_equal(corruptions.corrupt(picture(), "fog", np.int64(2), seed=np.uint8(7)), expected)
+    expected = corruptions.corrupt(blocks(40, 56), "fog", 2, seed=7)
+    assert np.array_equal(corruptions.corrupt(blocks(40, 56), "fog", np.int64(2), seed=np.uint8(7)), expected)
 
 
 def test_equal_seeds_give_equal_images() -> None:
     first, again, other, top = (
-        corruptions.corrupt(picture(), "gaussian_noise", seed=seed) for seed in (1, 1, 2, 2**128 - 1)
+        corruptions.corrupt(blocks(40, 56), "gaussian_noise", seed=seed) for seed in (1, 1, 2, 2**128 - 1)
     )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -97,7 +92,7 @@ def test_noise_without_a_seed_warns_once_at_the_second_image(
 ) -> None:
     monkeypatch.setattr(UnseededDraws, "_first", None)
     monkeypatch.setattr(UnseededDraws, "_warned", False)
-    one, other = picture(), 255 - picture()
+    one, other = blocks(40, 56), 255 - blocks(40, 56)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         noisy = call(one, "gaussian_noise")
@@ -152,7 +147,7 @@ def test_noise_without_a_seed_warns_once_at_the_second_image(
 def test_errors_name_the_value_and_what_is_allowed(
     arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    call: dict[str, Any] = {"image": picture(), "name": "contrast", **arguments}
+    call: dict[str, Any] = {"image": blocks(40, 56), "name": "contrast", **arguments}
     with pytest.raises(error, match=message):
         corruptions.corrupt(call.pop("image"), call.pop("name"), **call)
 

@@ -18,17 +18,14 @@ from scipy.stats import chisquare
 import corruptions
 from corruptions import augmentation
 from corruptions.augmentation import ACKNOWLEDGEMENT, Augmentation
+from tests.factories.images import noise
 
 NOISE = ["speckle_noise"]
 KEYS = [f"n01440764/image_{number}" for number in range(12)]
 
 
-def picture(side: int = 32) -> np.ndarray:
-    return np.random.RandomState(3).randint(0, 256, (side, side, 3), dtype=np.uint8)
-
-
 def digests(augment: Augmentation, keys: list[str], epoch: int = 0) -> list[str]:
-    return [sha256(augment(picture(), key, epoch).tobytes()).hexdigest() for key in keys]
+    return [sha256(augment(noise(32, 32), key, epoch).tobytes()).hexdigest() for key in keys]
 
 
 def put_digests(augment: Augmentation, keys: list[str], queue) -> None:
@@ -36,7 +33,7 @@ def put_digests(augment: Augmentation, keys: list[str], queue) -> None:
 
 
 def put_unkeyed(augment: Augmentation, queue) -> None:
-    queue.put([sha256(augment(picture()).tobytes()).hexdigest() for _ in range(6)])
+    queue.put([sha256(augment(noise(32, 32)).tobytes()).hexdigest() for _ in range(6)])
 
 
 def run(target, jobs: list[tuple[Any, ...]], method: str = "fork") -> list[Any]:
@@ -62,7 +59,7 @@ def drawn(augment: Augmentation, keys: range) -> Counter[tuple[str, int]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corruptions, "corrupt", corrupt)
-        image = picture(16)
+        image = noise(16, 16)
         for key in keys:
             augment(image, key)
     return counts
@@ -103,14 +100,14 @@ def test_another_epoch_seed_or_key_gives_others() -> None:
 
 def test_a_number_and_its_digits_are_the_same_key() -> None:
     augment = Augmentation(probability=1)
-    assert np.array_equal(augment(picture(), 17), augment(picture(), "17"))
-    assert np.array_equal(augment(picture(), np.int64(17)), augment(picture(), 17))
+    assert np.array_equal(augment(noise(32, 32), 17), augment(noise(32, 32), "17"))
+    assert np.array_equal(augment(noise(32, 32), np.int64(17)), augment(noise(32, 32), 17))
 
 
 def test_without_a_key_a_single_process_repeats_its_images_and_processes_differ() -> None:
     first, second = (Augmentation(NOISE, probability=1, seed=9) for _ in range(2))
-    images = [first(picture()) for _ in range(5)]
-    assert all(np.array_equal(image, second(picture())) for image in images)
+    images = [first(noise(32, 32)) for _ in range(5)]
+    assert all(np.array_equal(image, second(noise(32, 32))) for image in images)
     assert len({image.tobytes() for image in images}) == 5
     one, other = run(put_unkeyed, [(first,), (first,)])
     assert not set(one) & set(other)
@@ -118,10 +115,10 @@ def test_without_a_key_a_single_process_repeats_its_images_and_processes_differ(
 
 def test_pickling_keeps_settings_and_count() -> None:
     augment = Augmentation("noise", (1, 5), 0.9, "cifar", 4, pair=True, acknowledge=ACKNOWLEDGEMENT)
-    augment(picture())
+    augment(noise(32, 32))
     copy = pickle.loads(pickle.dumps(augment))
     assert vars(copy) == vars(augment)
-    assert np.array_equal(copy(picture())[1], augment(picture())[1])
+    assert np.array_equal(copy(noise(32, 32))[1], augment(noise(32, 32))[1])
 
 
 def test_names_and_severities_are_equally_frequent() -> None:
@@ -141,16 +138,16 @@ def test_the_given_fraction_of_images_is_corrupted(probability: float) -> None:
 
 def test_severity_0_leaves_images_unchanged() -> None:
     augment = Augmentation(severities=(0, 2), probability=1)
-    unchanged = sum(np.array_equal(augment(picture(), key), picture()) for key in range(200))
+    unchanged = sum(np.array_equal(augment(noise(32, 32), key), noise(32, 32)) for key in range(200))
     assert 70 <= unchanged <= 130
-    assert np.array_equal(Augmentation(severities=0, probability=1)(picture(), "a"), picture())
+    assert np.array_equal(Augmentation(severities=0, probability=1)(noise(32, 32), "a"), noise(32, 32))
 
 
 def test_result_is_what_corrupt_gives_for_one_name_and_severity() -> None:
     augment = Augmentation(["spatter"], 2, 1, "cifar", 3)
     seed = augmentation._numbers(3, 1, "key")[3]
-    expected = corruptions.corrupt(picture(), "spatter", 2, profile="cifar", seed=seed)
-    assert np.array_equal(augment(picture(), "key", 1), expected)
+    expected = corruptions.corrupt(noise(32, 32), "spatter", 2, profile="cifar", seed=seed)
+    assert np.array_equal(augment(noise(32, 32), "key", 1), expected)
 
 
 def test_bytes_of_the_draws_are_fixed() -> None:
@@ -160,9 +157,9 @@ def test_bytes_of_the_draws_are_fixed() -> None:
 
 @pytest.mark.parametrize("probability", [0, 1])
 def test_inputs_are_neither_changed_nor_returned(probability: float) -> None:
-    image = picture()
+    image = noise(32, 32)
     result = Augmentation(probability=probability)(image, 1)
-    assert np.array_equal(image, picture())
+    assert np.array_equal(image, noise(32, 32))
     assert not np.shares_memory(result, image)
 
 
@@ -170,7 +167,7 @@ def test_inputs_are_neither_changed_nor_returned(probability: float) -> None:
 def test_pil_images_give_pil_images_of_the_same_pixels(probability: float) -> None:
     augment = Augmentation(probability=probability)
     for mode in ("RGB", "L"):
-        image = Image.fromarray(picture()).convert(mode)
+        image = Image.fromarray(noise(32, 32)).convert(mode)
         result = augment(image, "key")
         assert isinstance(result, Image.Image)
         assert result.mode == "RGB"
@@ -179,11 +176,11 @@ def test_pil_images_give_pil_images_of_the_same_pixels(probability: float) -> No
 
 def test_pair_returns_the_clean_image_and_the_augmented_one() -> None:
     single, pair = Augmentation(probability=1), Augmentation(probability=1, pair=True)
-    clean, changed = pair(picture(), 4)
-    assert np.array_equal(clean, picture())
-    assert np.array_equal(changed, single(picture(), 4))
+    clean, changed = pair(noise(32, 32), 4)
+    assert np.array_equal(clean, noise(32, 32))
+    assert np.array_equal(changed, single(noise(32, 32), 4))
     assert not np.array_equal(clean, changed)
-    grey = Image.fromarray(picture()).convert("L")
+    grey = Image.fromarray(noise(32, 32)).convert("L")
     clean, changed = pair(grey, 4)
     assert clean.mode == changed.mode == "RGB"
     assert np.array_equal(np.asarray(clean), np.asarray(grey.convert("RGB")))
@@ -244,7 +241,7 @@ def test_invalid_settings_are_refused_at_once(arguments, error, text) -> None:
 )
 def test_invalid_keys_and_epochs_are_refused(key, epoch, error, text) -> None:
     with pytest.raises(error, match=text):
-        Augmentation()(picture(), key, epoch)
+        Augmentation()(noise(32, 32), key, epoch)
 
 
 def test_one_name_is_a_corruption_and_not_a_group() -> None:

@@ -15,12 +15,9 @@ from corruptions.kernels.sampling import glass, zoom
 from corruptions.kernels.smoothing import defocus, gaussian, motion
 from corruptions.kernels.smoothing import gaussian_image as smoothing
 from corruptions.motion import motion_blur
+from tests.factories.images import noise
 
 SHAPES = ((16, 16, 3), (16, 40, 3), (61, 97, 3))
-
-
-def noise(shape, seed=0):
-    return np.random.RandomState(seed).randint(0, 256, shape).astype(np.uint8)
 
 
 def levels(image):
@@ -35,7 +32,7 @@ def disks():
 def test_defocus_equals_correlation_with_the_published_filter(radius, alias):
     weights = defocus.disk_weights(radius, alias)
     for shape in SHAPES:
-        image = noise(shape)
+        image = noise(*shape[:2])
         planes = [cv2.filter2D(image[..., c] / 255.0, -1, weights) for c in range(3)]
         difference = np.abs(defocus.defocus(image, radius, alias).astype(int) - levels(np.stack(planes, axis=-1)))
         assert difference.max() <= 1
@@ -81,7 +78,7 @@ def published_units(image, sigma, truncate):
 
 def sensitive_images(shape):
     """Yield images whose smoothed values are at or near integers: flat, ramps, two levels, and nearly flat ones."""
-    flat, grain = np.full(shape, 255, np.uint8), noise(shape)
+    flat, grain = np.full(shape, 255, np.uint8), noise(*shape[:2])
     rows, columns = np.indices(shape[:2]).astype(np.uint8)
     yield from (flat, flat - 77, flat // 255 * (grain > 200), flat - (grain > 250), grain)
     yield from (np.repeat(ramp[:, :, None], 3, axis=2) for ramp in (rows, columns, 3 * columns, rows + columns))
@@ -126,13 +123,13 @@ def test_float32_levels_differ_only_within_the_bound_of_an_integer(sigma, side, 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.4, 1.0, 6.0])
 def test_smoothed_planes_equal_scipy(sigma):
-    plane = noise((61, 97)) / 255.0
+    plane = noise(61, 97)[:, :, 0] / 255.0
     wanted = ndimage.gaussian_filter(plane, sigma, mode="nearest")
     assert gaussian.smooth_plane(plane, sigma) == pytest.approx(wanted, abs=1e-14)
 
 
 def test_glass_copies_pixels():
-    image = noise((16, 20, 3))
+    image = noise(16, 20)
     delta = 2
     offsets = np.random.RandomState(1).randint(-delta, delta, (2, 12, 16, 2))
     expected = image.copy()
@@ -145,7 +142,7 @@ def test_glass_copies_pixels():
 
 
 def test_glass_draws_equal_one_call_per_pixel():
-    draws = blur.draw_offsets(PublishedDraws(np.random.RandomState(3)), noise((16, 18, 3)), blur.Glass(1.0, 3, 2))
+    draws = blur.draw_offsets(PublishedDraws(np.random.RandomState(3)), noise(16, 18), blur.Glass(1.0, 3, 2))
     one_by_one = np.random.RandomState(3)
     assert draws.shape == (2, 10, 12, 2)
     assert all((one_by_one.randint(-3, 3, size=2) == pair).all() for pair in draws.reshape(-1, 2))
@@ -175,7 +172,7 @@ def test_motion_rounds_like_a_16_bit_quantum():
 
 def test_motion_blur_rejects_an_unknown_backend():
     with pytest.raises(ValueError, match="'photoshop'; allowed: native, imagemagick"):
-        motion_blur(noise((16, 16, 3)), 3, 1.0, 0.0, "photoshop")
+        motion_blur(noise(16, 16), 3, 1.0, 0.0, "photoshop")
 
 
 def test_zoom_factors_include_the_excluded_end():
@@ -221,7 +218,7 @@ def test_zoom_blur_equals_the_published_levels(zooms, shape):
 @settings(max_examples=40)
 @given(st.lists(st.floats(1.001, 3.0), min_size=1, max_size=5, unique=True), st.integers(0, 2**32 - 1))
 def test_zoom_blur_equals_the_published_levels_for_any_factor(zooms, seed):
-    image = noise((40, 61, 3), seed)
+    image = noise(40, 61, seed)
     expected = published_zooms(image, (1.0, *zooms))
     complete = published_zooms(np.full_like(image, 255), (1.0, *zooms)) > 253  # scipy may miss the last row or column
     found = zoom.zoom_blur(image, (1.0, *zooms))

@@ -12,6 +12,7 @@ from PIL import Image
 
 import corruptions
 from corruptions.laion_c.bands import glitch_of
+from tests.factories.images import noise
 from tests.golden import fidelity
 
 NAMES = corruptions.names("laion-c")
@@ -26,10 +27,6 @@ def golden(references: Path) -> dict[str, np.ndarray]:
         return dict(archive)
 
 
-def picture(height: int = 224, width: int = 224) -> np.ndarray:
-    return np.random.default_rng(3).integers(0, 256, (height, width, 3), np.uint8)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_equal_the_published_ones(golden: dict[str, np.ndarray], name: str) -> None:
     outputs = [each for each in fidelity.distortion_outputs(golden) if each.name == name]
@@ -39,7 +36,7 @@ def test_outputs_equal_the_published_ones(golden: dict[str, np.ndarray], name: s
 
 @pytest.mark.parametrize("name", ["geometric_shapes", "stickers", "luminance_checkerboard"])
 def test_apply_uses_published_draws(golden: dict[str, np.ndarray], name: str) -> None:
-    bank, keys = golden["bank/16"], list(corruptions.draw(picture(), name, seed=0, bank=golden["bank/16"]))
+    bank, keys = golden["bank/16"], list(corruptions.draw(noise(224, 224), name, seed=0, bank=golden["bank/16"]))
     draws = {key: golden[f"draws/{name}/3/1/{key}"].tolist() for key in keys}
     found = corruptions.apply(golden["input/1"], name, draws, severity=3, bank=bank)
     assert np.array_equal(found, golden[f"{name}/3/1"])
@@ -78,15 +75,15 @@ def test_all_images_are_glitched_alike() -> None:
     assert [glitch_of(level, 224, 224)[1:] for level in (2, 4, 5, 8, 10)] == [
         *((0, -3, 0), (0, -6, 0), (0, 8, -8), (0, -12, 0), (0, 16, -16))
     ]
-    image = picture()
+    image = noise(224, 224)
     assert np.array_equal(corruptions.corrupt(image, "glitched", 1)[1::2, :, 0], image[1::2, :, 0])
 
 
 @pytest.mark.parametrize("name", NAMES[:3])
 def test_seeds_have_no_effect_where_nothing_is_drawn(name: str) -> None:
-    bank = corruptions.tiles([picture(), 255 - picture()], 4)
-    assert corruptions.draw(picture(), name, seed=1, bank=bank) == {}
-    one, two = (corruptions.corrupt(picture(), name, seed=seed, bank=bank) for seed in (1, 2))
+    bank = corruptions.tiles([noise(224, 224), 255 - noise(224, 224)], 4)
+    assert corruptions.draw(noise(224, 224), name, seed=1, bank=bank) == {}
+    one, two = (corruptions.corrupt(noise(224, 224), name, seed=seed, bank=bank) for seed in (1, 2))
     assert np.array_equal(one, two)
 
 
@@ -102,16 +99,16 @@ def test_seeds_have_no_effect_where_nothing_is_drawn(name: str) -> None:
 )
 def test_invalid_banks_are_refused(name: Any, severity: Any, bank: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        corruptions.corrupt(picture(), name, severity, seed=1, bank=bank)
+        corruptions.corrupt(noise(224, 224), name, severity, seed=1, bank=bank)
 
 
 @pytest.mark.parametrize(
     ("photographs", "side", "error", "message"),
     [
         ([], 8, ValueError, "no photographs"),
-        ([picture()], 0, ValueError, "side must be at least 1 pixel, not 0"),
-        ([picture() / 255], 8, TypeError, "must be uint8 .* not float64"),
-        (picture()[:, :, 0], 8, ValueError, r"not of shape \(224,\)"),
+        ([noise(224, 224)], 0, ValueError, "side must be at least 1 pixel, not 0"),
+        ([noise(224, 224) / 255], 8, TypeError, "must be uint8 .* not float64"),
+        (noise(224, 224)[:, :, 0], 8, ValueError, r"not of shape \(224,\)"),
     ],
 )
 def test_invalid_photographs_of_a_bank_are_refused(
@@ -131,9 +128,9 @@ def test_invalid_photographs_of_a_bank_are_refused(
 )
 def test_invalid_draws_are_refused(name: Any, draws: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        corruptions.apply(picture(), name, draws, bank=np.zeros((2, 16, 16, 3), np.uint8))
+        corruptions.apply(noise(224, 224), name, draws, bank=np.zeros((2, 16, 16, 3), np.uint8))
 
 
 def test_other_profiles_are_refused() -> None:
     with pytest.raises(ValueError, match="profile must be 'imagenet' for 'glitched', not 'tiny'"):
-        corruptions.corrupt(picture(), "glitched", profile="tiny")
+        corruptions.corrupt(noise(224, 224), "glitched", profile="tiny")

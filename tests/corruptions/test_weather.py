@@ -9,10 +9,7 @@ import pytest
 from corruptions import precipitation, weather
 from corruptions.draws import PublishedDraws
 from corruptions.kernels.drawing import blend, distance
-
-
-def noise(shape, seed=0):
-    return np.random.RandomState(seed).randint(0, 256, shape).astype(np.uint8)
+from tests.factories.images import noise
 
 
 def test_the_map_is_enlarged_only_for_larger_images():
@@ -30,7 +27,7 @@ def test_fog_keeps_a_black_image():
 
 
 def test_snow_draws_only_the_centre():
-    image = noise((90, 45, 3))
+    image = noise(90, 45)
     parameters = precipitation.SNOW["imagenet"][3]
     draws = precipitation.draw_snow(PublishedDraws(np.random.RandomState(0)), image, parameters)
     layer = np.random.RandomState(0).normal(parameters.loc, parameters.scale, (90, 45))
@@ -56,14 +53,14 @@ def test_drops_wrap_modulo_256():
 @pytest.mark.parametrize("kind", [precipitation.WATER, precipitation.MUD])
 @pytest.mark.parametrize("level", [0.0, 0.3])
 def test_spatter_without_drops_keeps_the_image(kind, level):
-    image = noise((32, 20, 3))
+    image = noise(32, 20)
     parameters = precipitation.Spatter(0.6, 0.1, 0.7, 0.7, 0.6, kind)
     assert (precipitation.spatter(image, parameters, np.full((32, 20), level)) == image).all()
 
 
 @pytest.mark.parametrize("kind", [precipitation.WATER, precipitation.MUD])
 def test_spatter_accepts_a_layer_above_the_threshold(kind):
-    image = noise((32, 20, 3))
+    image = noise(32, 20)
     parameters = precipitation.Spatter(0.6, 0.1, 0.7, 0.7, 0.6, kind)
     wet = precipitation.spatter(image, parameters, np.full((32, 20), 0.9))
     assert wet.shape == image.shape

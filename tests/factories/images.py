@@ -19,6 +19,16 @@ def photograph(height: int, width: int) -> np.ndarray:
     return np.stack([127 + 100 * np.sin(x / 9), 127 + 100 * np.cos(y / 7), (x + y) % 256], axis=-1).astype(np.uint8)
 
 
+def noise(height: int, width: int, seed: int = 0) -> np.ndarray:
+    """Return random values, uint8 (H, W, 3)."""
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def blocks(height: int, width: int) -> np.ndarray:
+    """Return squares of 8 x 8 pixels in random colours, uint8 (H, W, 3)."""
+    return noise(-(-height // 8), -(-width // 8), seed=5).repeat(8, axis=0).repeat(8, axis=1)[:height, :width].copy()
+
+
 def encoded(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
     """Return the bytes of an image file."""
     buffer = io.BytesIO()

@@ -15,7 +15,7 @@ from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import FastDraws, PublishedDraws
 from corruptions.kernels.drawing import perlin
 from tests.corruptions.c_bar.tolerance import assert_within
-from tests.factories.images import assert_corrupted_copy
+from tests.factories.images import assert_corrupted_copy, blocks
 from tests.golden import fidelity
 
 IMAGENET = (
@@ -37,12 +37,6 @@ SIZES = ((16, 16), (17, 60), (61, 32), (100, 101))
 def golden(references: Path) -> Mapping[str, np.ndarray]:
     with np.load(references / "cbar.npz") as archive:
         return dict(archive)
-
-
-def picture(height: int, width: int) -> np.ndarray:
-    rng = np.random.RandomState(5)
-    blocks = np.kron(rng.randint(0, 256, (-(-height // 8), -(-width // 8), 3)), np.ones((8, 8, 1)))
-    return np.ascontiguousarray(blocks[:height, :width]).astype(np.uint8)
 
 
 def corrupt(image: np.ndarray, name: str, severity: int = 3, seed: int = 1) -> np.ndarray:
@@ -121,7 +115,7 @@ def test_gradients_come_from_the_recorded_seed(golden: Mapping[str, np.ndarray])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_size_is_accepted_and_the_input_is_kept(name: str) -> None:
     for size in SIZES:
-        image, profile = picture(*size), next(iter(c_bar.CORRUPTIONS[name].levels))
+        image, profile = blocks(*size), next(iter(c_bar.CORRUPTIONS[name].levels))
         before = image.copy()
         for rng in (None, np.random.RandomState(4)):
             result = corruptions.corrupt(image, name, 3, profile=profile, rng=rng)
@@ -131,7 +125,7 @@ def test_every_size_is_accepted_and_the_input_is_kept(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_whole_of_a_rectangle_is_corrupted(name: str) -> None:
     for size in ((32, 160), (160, 32)):
-        image = picture(*size)
+        image = blocks(*size)
         changed = np.any([corrupt(image, name, 5, seed) != image for seed in range(6)], axis=(0, 3))
         parts = np.array_split(changed, 5, axis=int(np.argmax(size)))
         assert all(part.mean() > 0.1 for part in parts)
@@ -139,7 +133,7 @@ def test_the_whole_of_a_rectangle_is_corrupted(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_seeds_decide_the_output(name: str) -> None:
-    image = picture(40, 48)
+    image = blocks(40, 48)
     first, again, other = (corrupt(image, name, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert np.array_equal(first, other) == (name in WITHOUT_DRAWS)
@@ -147,7 +141,7 @@ def test_seeds_decide_the_output(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_corruptor_equals_corrupt(name: str) -> None:
-    image, profile = picture(40, 48), next(iter(c_bar.CORRUPTIONS[name].levels))
+    image, profile = blocks(40, 48), next(iter(c_bar.CORRUPTIONS[name].levels))
     made = corruptions.corruptor(name, 2, profile=profile)(image, 7)
     assert np.array_equal(made, corruptions.corrupt(image, name, 2, profile=profile, seed=7))
 
@@ -168,14 +162,14 @@ def test_corruptor_equals_corrupt(name: str) -> None:
 )
 def test_errors_name_the_value_and_what_is_allowed(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        corruptions.corrupt(picture(32, 32), **arguments)
+        corruptions.corrupt(blocks(32, 32), **arguments)
     with pytest.raises(ValueError, match=message):
         corruptions.corruptor(**arguments)
 
 
 def test_small_images_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 16 x 16, not 15 x 40"):
-        corrupt(picture(15, 40), "sparkles")
+        corrupt(blocks(15, 40), "sparkles")
 
 
 @pytest.mark.parametrize("name", DRAWN)

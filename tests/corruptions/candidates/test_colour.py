@@ -17,16 +17,13 @@ from corruptions import candidates, digital
 from corruptions.candidates import colour
 from corruptions.draws import FastDraws
 from corruptions.kernels.colour import levels
+from tests.factories.images import noise
 
 NAMES = [row.name for row in colour.CANDIDATES]
 MIN_P = 1e-4
 """Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""
 COUNT = 4000
 """Draws per parameter."""
-
-
-def noise(height: int, width: int, seed: int = 0) -> np.ndarray:
-    return np.random.RandomState(seed).randint(0, 256, (height, width, 3)).astype(np.uint8)
 
 
 def plain(*colours: tuple[int, int, int]) -> np.ndarray:

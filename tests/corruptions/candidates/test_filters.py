@@ -13,16 +13,13 @@ from corruptions import candidates
 from corruptions.candidates import filters
 from corruptions.draws import FastDraws
 from corruptions.kernels.smoothing import means
+from tests.factories.images import noise
 
 MIN_P = 1e-4
 """Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""
 COUNT = 3000
 """Draws per parameter."""
 SIZES = ((130, 131), (137, 150))
-
-
-def noise(height: int, width: int) -> np.ndarray:
-    return np.random.RandomState(0).randint(0, 256, (height, width, 3)).astype(np.uint8)
 
 
 def windows(image: np.ndarray, before: int, after: int, mode: Any = "reflect") -> np.ndarray:

@@ -17,15 +17,12 @@ from corruptions.draws import FastDraws
 from corruptions.kernels.sampling import fixed_sampling
 from corruptions.kernels.sampling.fixed_sampling import BLACK, EDGE, MIRROR, pick
 from corruptions.kernels.sampling.perspective import inverse_perspective
+from tests.factories.images import noise
 
 MIN_P = 1e-4
 """Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""
 COUNT = 4000
 """Draws per parameter."""
-
-
-def noise(height: int, width: int, seed: int = 0) -> np.ndarray:
-    return np.random.RandomState(seed).randint(0, 256, (height, width, 3)).astype(np.uint8)
 
 
 def defined_sample(image: np.ndarray, xs: np.ndarray, ys: np.ndarray, border: int) -> np.ndarray:

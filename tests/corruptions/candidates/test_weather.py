@@ -14,15 +14,12 @@ import corruptions
 from corruptions import candidates
 from corruptions.candidates import filters, weather
 from corruptions.draws import FastDraws
+from tests.factories.images import noise
 
 MIN_P = 1e-4
 """Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""
 COUNT = 1000
 """Draws per parameter."""
-
-
-def noise(height: int, width: int) -> np.ndarray:
-    return np.random.RandomState(0).randint(0, 256, (height, width, 3)).astype(np.uint8)
 
 
 def blend(x: np.ndarray, y: np.ndarray, weight: float) -> np.ndarray:
