@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from tests.factories import kernels
+from tests.factories import commands, kernels
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["NUMBA_CACHE_DIR"] = str(kernels.FOLDER)  # before numba is imported
@@ -21,7 +21,6 @@ from hypothesis import settings
 from PIL import Image
 
 import robustshards as rs
-from tests.factories.commands import PROGRAM, run_command
 from tests.factories.layouts import cifar_10
 from tests.golden import published
 from tests.photographs import write_photographs
@@ -179,9 +178,6 @@ def small_source(once: Once) -> Path:
     return once("small", fill)
 
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
     """Start a Ray cluster on loopback that all tests of Ray share, and return its address.
@@ -205,23 +201,13 @@ def ray_address() -> Iterator[str]:
     shared_cluster.shutdown()
 
 
+Run = commands.Run
+
+
 @pytest.fixture(scope="session")
 def robustshards() -> Run:
-    """Return a function that runs the command: ``robustshards("build", "imagenet-c", ...)``.
-
-    Builds use the local engine with one worker unless the arguments contain ``--executor``, ``--address`` or
-    ``--workers``, because it starts much faster than Ray.
-    """
-
-    def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
-        if arguments[0] == "build" and not {"--address", "--executor", "--help"} & set(arguments):
-            arguments += ("--executor", "local", *(() if "--workers" in arguments else ("--workers", "1")))
-        if not options.keys() <= {"cwd"}:
-            command = [PROGRAM, *map(str, arguments)]
-            return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
-        return run_command(*arguments, timeout=timeout, **options)
-
-    return run
+    """Return the command: ``robustshards("build", "imagenet-c", ...)``."""
+    return Run()
 
 
 @pytest.fixture(scope="session")
@@ -230,8 +216,7 @@ def build_once(once: Once, robustshards: Run) -> Callable[..., Path]:
 
     def build(name: str, *arguments: object) -> Path:
         def fill(folder: Path) -> None:
-            done = robustshards("build", *arguments, "--out", folder / "data")
-            assert done.returncode == 0, done.stderr
+            robustshards.succeed("build", *arguments, "--out", folder / "data")
 
         return once(name, fill) / "data"
 

@@ -40,8 +40,7 @@ def test_two_workers_make_the_same_bytes(
     clean: Path, attacked: Path, tmp_path: Path, robustshards: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    done = robustshards(*command(clean, tmp_path / "two", "--workers", 2))
-    assert done.returncode == 0, done.stderr
+    done = robustshards.succeed(*command(clean, tmp_path / "two", "--workers", 2))
     assert "planning 24 images under 3 attacks at 3 budgets: 82.9 kB of pixels" in done.stderr
     assert data_digests(tmp_path / "two") == data_digests(attacked)
 
@@ -133,12 +132,10 @@ def test_shipped_recipes() -> None:
 def test_rendered_clean_images_are_attacked_like_built_ones(clean: Path, tmp_path: Path, robustshards: Run) -> None:
     options = ("--source", clean.parent / "images", "--set", f'prepare.steps=[["square", {SIDE}]]', "--encoder", "png")
     for command_name in ("build", "render"):
-        done = robustshards(command_name, "imagenet-c-clean", *options, "--out", tmp_path / command_name)
-        assert done.returncode == 0, done.stderr
+        robustshards.succeed(command_name, "imagenet-c-clean", *options, "--out", tmp_path / command_name)
         made = tmp_path / f"{command_name} attacked"
         assert attack(tmp_path / command_name, made, "two_classes", ["fgsm"], LEVELS).complete
-        done = robustshards("verify", made, "--source", tmp_path / command_name)
-        assert done.returncode == 0, done.stdout
+        robustshards.succeed("verify", made, "--source", tmp_path / command_name)
     shards = [{path.name: path.read_bytes() for path in (tmp_path / f"{name} attacked").rglob("*.tar")} for name in
               ("build", "render")]  # fmt: skip
     assert shards[0] == shards[1] != {}

@@ -58,8 +58,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
 def test_a_build_is_complete_after_its_gateway_and_itself_were_killed(
     servers: Ceph, small_source: Path, tmp_path: Path, robustshards: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undisturbed = robustshards("build", *SELECTION, "--source", small_source, "--out", tmp_path / "near")
-    assert undisturbed.returncode == 0, undisturbed.stderr
+    robustshards.succeed("build", *SELECTION, "--source", small_source, "--out", tmp_path / "near")
     source, output = upload(servers, small_source, "photographs"), BucketOutput(servers, "data")
     command = (PROGRAM, "build", *SELECTION, "--source", source, "--out", output.location)
     with running(command, servers.environment()) as build:
@@ -79,5 +78,4 @@ def test_a_build_is_complete_after_its_gateway_and_itself_were_killed(
     for name, value in servers.environment().items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
-    verified = robustshards("verify", output.location)
-    assert verified.returncode == 0, verified.stderr
+    robustshards.succeed("verify", output.location)

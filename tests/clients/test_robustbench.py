@@ -59,8 +59,7 @@ def test_the_list_of_images_of_robustbench_selects_a_subset(clients: Path, tmp_p
     for name in (*listed, "n01440764/ILSVRC2012_val_00000293.JPEG"):
         write(source / name, payload)
     options = ("--source", source, "--ids", installed(clients, IDS))
-    done = robustshards("plan", "imagenet-c", *options)
-    assert done.returncode == 0, done.stderr
+    done = robustshards.succeed("plan", "imagenet-c", *options)
     assert "5,000 in 997 classes" in done.stdout
     limits = ("--only", "fog", "--severities", "1", "--limit", "2")
     run_all(robustshards, ("build", "imagenet-c", *options, *limits, "--out", tmp_path / "out"))
@@ -77,8 +76,7 @@ def test_original_labels_of_the_images_of_robustbench_have_a_known_accuracy(
     names = [name.removesuffix(".JPEG") for name in listed]
     logits = {("none", 0): votes(labels, len(IMAGENET)).astype(np.float32)}
     folder = write_evaluation(tmp_path / "clean", logits, labels, family="none", names=names)
-    done = robustshards("report", folder, "--real", installed(clients, REAL_LABELS), "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("report", folder, "--real", installed(clients, REAL_LABELS), "--out", tmp_path / "out")
     (found,) = json.loads((tmp_path / "out" / "report.json").read_text())["results"]
     values = {row["metric"]: row["value"] for row in found["measures"]}
     assert (values["images"], values["images (ReaL)"]) == (5000, 4678)
@@ -144,5 +142,4 @@ def export_imagenet_c(folder: Path, robustshards: Run, images: list[str], classe
 def run_all(robustshards: Run, *commands: tuple[object, ...]) -> None:
     """Run commands in order. Fail the test if one fails."""
     for command in commands:
-        done = robustshards(*command)
-        assert done.returncode == 0, done.stderr
+        robustshards.succeed(*command)

@@ -317,8 +317,7 @@ def test_settings_record_the_order_only_where_it_was_kept(built_once: Path, fini
 def test_command_evaluates_in_order_in_batches_of_64(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     out = tmp_path / "r"
     options = ("--protocol", "temporal", "--parameters", "gamma=0.2,slots=3", "--seed", 5)
-    done = robustshards("evaluate", built_once, "--model", ADAPTING, "--out", out, *options, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    done = robustshards.succeed("evaluate", built_once, "--model", ADAPTING, "--out", out, *options, cwd=ROOT)
     assert "ordered: protocol temporal (severity all, order 5, reset start, across True, gamma 0.2" in done.stdout
     assert read_table(open_store(str(out))).run.batch == 64
     _, confidences = adapted(built_once, 64, "temporal", 5, gamma=0.2, slots=3)

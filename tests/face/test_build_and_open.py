@@ -60,8 +60,7 @@ def test_build_writes_the_same_bytes_as_the_command(
     data_folder: Path, small_source: Path, robustshards: Run, tmp_path: Path
 ) -> None:
     selection = ("--only", "contrast,brightness", "--severities", "1,3", "--encoder", "png")
-    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *selection)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *selection)
     assert digests(tmp_path / "data") == digests(data_folder)
 
 

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Thread
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -80,6 +81,40 @@ def run_command(
     ):  # fmt: skip
         app.main()
     return subprocess.CompletedProcess(command_line, int(ended.value.code or 0), out.getvalue(), errors.getvalue())
+
+
+class Run:
+    """The command ``robustshards``: a call runs it, whatever its exit code is.
+
+    Builds use the local engine with one worker unless the arguments contain ``--executor``, ``--address`` or
+    ``--workers``, because it starts much faster than Ray.
+    """
+
+    def __call__(self, *arguments: object, timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run the command, in a process of its own if there are other options of processes than ``cwd``."""
+        if arguments[0] == "build" and not {"--address", "--executor", "--help"} & set(arguments):
+            arguments += ("--executor", "local", *(() if "--workers" in arguments else ("--workers", "1")))
+        if not options.keys() <= {"cwd"}:
+            command = [PROGRAM, *map(str, arguments)]
+            return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)
+        return run_command(*arguments, timeout=timeout, **options)
+
+    def succeed(self, *arguments: object, code: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run the command, and check its exit code."""
+        done = self(*arguments, **options)
+        assert done.returncode == code, done.stderr
+        return done
+
+    def facts(self, *arguments: object, code: int = 0, **options: Any) -> dict[str, Any]:
+        """Return what the command prints with ``--json``."""
+        facts: dict[str, Any] = json.loads(self.succeed(*arguments, "--json", code=code, **options).stdout)
+        return facts
+
+    def refuse(self, *arguments: object, **options: Any) -> str:
+        """Return the message with which the command refuses its arguments or its data."""
+        message = self.succeed(*arguments, code=2, **options).stderr
+        assert "Traceback" not in message
+        return message
 
 
 @contextmanager

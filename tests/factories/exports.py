@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import manifests
@@ -17,7 +16,5 @@ def rows_of(data: Path) -> list[Row]:
 
 def exported(robustshards: Run, data: Path, to: str, out: Path, *more: object) -> dict[str, int]:
     """Export a data set by the command, and return the counts that it prints."""
-    done = robustshards("export", data, "--to", to, "--out", out, "--json", *more)
-    assert done.returncode == 0, done.stderr
-    facts: dict[str, int] = json.loads(done.stdout)
+    facts: dict[str, int] = robustshards.facts("export", data, "--to", to, "--out", out, *more)
     return facts

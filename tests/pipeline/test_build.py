@@ -22,10 +22,9 @@ def test_bytes_do_not_depend_on_workers_order_or_folder(
 ) -> None:
     renamed = shutil.copytree(small_source, tmp_path / "another name")
     selection = ("--only", "gaussian_noise,contrast", "--severities", "3,1", "--shard-size", 4)
-    done = robustshards(
+    robustshards.succeed(
         "build", "imagenet-c", "--source", renamed, "--out", tmp_path / "data", *selection, "--workers", 1
     )
-    assert done.returncode == 0, done.stderr
     assert data_digests(tmp_path / "data") == data_digests(built_once)
 
 
@@ -36,9 +35,7 @@ def test_a_second_run_makes_only_missing_shards(built: Path, small_source: Path,
     (built / "manifest/gaussian_noise-1-000000.parquet").unlink()
     damaged = built / "shards/gaussian_noise/3/gaussian_noise-3-000000.tar"
     damaged.write_bytes(damaged.read_bytes()[:1000])
-    done = robustshards(*command, "--json")
-    assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)
+    facts = robustshards.facts(*command)
     assert (facts["shards"], facts["shards_before"], facts["shards_made"], facts["samples_made"]) == (8, 5, 3, 10)
     assert data_digests(built) == before
     done = robustshards(*command)
@@ -48,11 +45,10 @@ def test_a_second_run_makes_only_missing_shards(built: Path, small_source: Path,
 
 def test_a_build_can_be_extended(built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--shard-size", 4)
-    done = robustshards(*command, "--only", "gaussian_noise", "--severities", "3", "--limit", 5)
-    assert done.returncode == 0, done.stderr
-    done = robustshards(*command, "--only", "gaussian_noise,contrast", "--severities", "1,3", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["shards_before"] == 1
+    robustshards.succeed(*command, "--only", "gaussian_noise", "--severities", "3", "--limit", 5)
+    assert (
+        robustshards.facts(*command, "--only", "gaussian_noise,contrast", "--severities", "1,3")["shards_before"] == 1
+    )
     assert data_digests(tmp_path / "data") == data_digests(built_once)
 
 
@@ -62,14 +58,12 @@ def test_the_recipe_of_a_data_set_rebuilds_it_from_relative_paths(
     """Relative paths refer to the current folder of the command, not of the workers."""
     (tmp_path / "photographs").symlink_to(small_source)
     shutil.copy(built_once / "recipe.toml", tmp_path)
-    done = robustshards("build", "recipe.toml", "--source", "photographs", "--out", "./data", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("build", "recipe.toml", "--source", "photographs", "--out", "./data", cwd=tmp_path)
     assert data_digests(tmp_path / "data") == data_digests(built_once)
 
 
 def test_clean_images_are_the_prepared_images(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
-    done = robustshards("build", "imagenet-c-clean", "--source", photographs, "--out", tmp_path / "data")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("build", "imagenet-c-clean", "--source", photographs, "--out", tmp_path / "data")
     rows = list(manifests.read_rows(tmp_path / "data" / "manifest.parquet"))
     assert {(row.transform, row.level, row.height, row.width, row.status) for row in rows} == {
         ("none", 0, 224, 224, "ok")
@@ -131,8 +125,7 @@ def test_images_may_return_before_others_with_retry_failed(tmp_path: Path, robus
     assert robustshards(*command, tmp_path / "data").returncode == 0
     for file, aside in away:
         aside.rename(file)
-    done = robustshards(*command, tmp_path / "data", "--retry-failed")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, tmp_path / "data", "--retry-failed")
     assert data_digests(tmp_path / "data") == data_digests(tmp_path / "fresh")
 
 
@@ -140,6 +133,5 @@ def test_a_ray_cluster_and_local_processes_make_the_same_bytes(
     built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run, ray_address: str
 ) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
-    done = robustshards(*command, "--address", ray_address)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--address", ray_address)
     assert data_digests(tmp_path / "data") == data_digests(built_once)

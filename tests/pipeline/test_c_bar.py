@@ -41,8 +41,7 @@ def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(cifar: Path, robustshards: Run) -> Path:
     """Build CIFAR-10-C-bar of five images. Tests must not change the folder."""
     command = ("build", "cifar-10-c-bar", "--source", cifar, "--out", cifar.parent / "data", "--shard-size", 3)
-    done = robustshards(*command, "--workers", 2)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--workers", 2)
     return cifar.parent / "data"
 
 
@@ -50,15 +49,13 @@ def small(cifar: Path, robustshards: Run) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory, photographs: Path, robustshards: Run) -> Path:
     """Build ImageNet-C-bar of one photograph. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("imagenet") / "data"
-    done = robustshards("build", "imagenet-c-bar", "--source", photographs, "--out", folder, "--limit", 1)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("build", "imagenet-c-bar", "--source", photographs, "--out", folder, "--limit", 1)
     return folder
 
 
 def indexed(robustshards: Run, data: Path, out: Path) -> dict[str, Any]:
     """Index a data set, verify it, and return the facts of the index."""
-    done = robustshards("index", data, "--out", out, "--json")
-    assert done.returncode == 0, done.stderr
+    done = robustshards.succeed("index", data, "--out", out, "--json")
     assert robustshards("verify", out, "--data", data).returncode == 0
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
@@ -161,9 +158,8 @@ def test_folders_of_levels_and_of_severities_are_recognised(large: Path, tmp_pat
 def test_other_levels_are_refused_with_the_published_ones(large: Path, tmp_path: Path, robustshards: Run) -> None:
     exported(robustshards, large, "imagefolder", tmp_path / "files")
     (tmp_path / "files" / "caustic_refraction" / "1").rename(tmp_path / "files" / "caustic_refraction" / "2.40")
-    done = robustshards("index", tmp_path / "files", "--out", tmp_path / "index")
-    assert done.returncode == 2
-    message = " ".join(done.stderr.split())
+    message = robustshards.refuse("index", tmp_path / "files", "--out", tmp_path / "index")
+    message = " ".join(message.split())
     assert "'2.40' of caustic_refraction: 2.35, 3.20, 4.90, 6.60, 9.15 or 1, 2, 3 ... are allowed" in message
 
 
@@ -172,8 +168,7 @@ def test_other_levels_are_refused_with_the_published_ones(large: Path, tmp_path:
 
 def test_a_report_has_the_difference_to_cifar_10_c(small: Path, tmp_path: Path, robustshards: Run) -> None:
     command = ("evaluate", small, "--model", "tests.factories.small_models:three", "--out", tmp_path / "bar")
-    done = robustshards(*command, "--batch-size", 50, "--workers", 1)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--batch-size", 50, "--workers", 1)
     model = open_evaluation(str(tmp_path / "bar")).table.model
     rows = rows_of(small)[:IMAGES]
     logits = {

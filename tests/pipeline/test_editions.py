@@ -26,8 +26,7 @@ def picture(data: Path, row: Row) -> np.ndarray:
 
 def test_clean_cifar_pixels_equal_the_source(tmp_path: Path, robustshards: Run) -> None:
     source = cifar_10(tmp_path)
-    done = robustshards("build", "cifar-10-c-clean", "--source", source, "--out", tmp_path / "data")
-    assert done.returncode == 0, done.stderr
+    done = robustshards.succeed("build", "cifar-10-c-clean", "--source", source, "--out", tmp_path / "data")
     assert "test images of cifar-10-batches-py" in done.stderr
     data_set = open_data_set(str(tmp_path / "data"))
     for index, row in enumerate(data_set.rows()):
@@ -40,8 +39,7 @@ def test_images_are_cropped_to_their_boxes(tmp_path: Path, robustshards: Run) ->
     """The published Tiny ImageNet-C was made this way."""
     source = imagenet_boxes(tmp_path)
     command = ("build", "tiny-imagenet-c-clean", "--source", source, "--source-kind", "imagenet-boxes")
-    done = robustshards(*command, "--out", tmp_path / "data", "--encoder", "png")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--out", tmp_path / "data", "--encoder", "png")
     rows = rows_of(tmp_path / "data")
     assert [int(row.source_id[-1]) for row in rows] == [1, 2, 4, 5]
     for row in rows:
@@ -74,8 +72,7 @@ def test_a_subset_is_built_with_the_same_bytes(
     """The bytes of an image do not depend on the other images."""
     (tmp_path / "ids.txt").write_text("class1/image3.png\nimage0\n")
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data")
-    done = robustshards(*command, "--only", "gaussian_noise", "--severities", 1, "--ids", tmp_path / "ids.txt")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--only", "gaussian_noise", "--severities", 1, "--ids", tmp_path / "ids.txt")
     complete = {row.key: row.payload_sha256 for row in rows_of(built_once)}
     subset = {row.key: row.payload_sha256 for row in rows_of(tmp_path / "data")}
     assert set(subset) == {"class0/image0-gaussian_noise-1", "class1/image3-gaussian_noise-1"}

@@ -18,8 +18,7 @@ def built_s(tmp_path_factory: pytest.TempPathFactory, photographs: Path, robusts
     """Build four photographs with the 13 pairs of the paper. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("imagenet-s") / "data"
     command = ("build", "imagenet-s", "--source", photographs, "--out", folder, "--limit", 4, "--workers", 2)
-    done = robustshards(*command)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command)
     return folder
 
 
@@ -50,8 +49,7 @@ def test_channels_first_arrays_and_other_decoders_are_built(
     photographs: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     command = ("build", "imagenet-s", "--source", photographs, "--out", tmp_path, "--limit", 2)
-    done = robustshards(*command, "--only", "turbo-fast_opencv-area", "--set", "encoder.layout=CHW")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--only", "turbo-fast_opencv-area", "--set", "encoder.layout=CHW")
     for row in manifests.read_rows(tmp_path / "manifest.parquet"):
         assert row.encoder == "npy layout=chw"
         with open(tmp_path / row.shard, "rb") as shard:
@@ -79,7 +77,6 @@ def test_every_recipe_accepts_a_decoder_and_a_resize_operator(
     small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     command = ("build", "imagenet-c-clean", "--source", small_source, "--out", tmp_path / "data")
-    done = robustshards(*command, "--decoder", "opencv", "--resize", "opencv-area")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--decoder", "opencv", "--resize", "opencv-area")
     rows = list(manifests.read_rows(tmp_path / "data" / "manifest.parquet"))
     assert {(row.decoder, row.resize) for row in rows} == {("opencv", "opencv-area")}

@@ -33,8 +33,7 @@ RAY, LOCAL = ("--executor", "ray"), ("--executor", "local")
 @pytest.fixture(scope="module")
 def undisturbed(photographs: Path, tmp_path_factory: pytest.TempPathFactory, robustshards: Run) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("undisturbed")
-    done = robustshards("build", "imagenet-c", "--source", photographs, "--out", folder, *SELECTION)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("build", "imagenet-c", "--source", photographs, "--out", folder, *SELECTION)
     return data_digests(folder)
 
 

@@ -154,8 +154,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, photographs: Path, robustsha
     """Build two photographs at five bandwidths. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("low-pass") / "data"
     command = ("build", "low-pass-64", "--source", photographs, "--out", folder, "--limit", 2)
-    done = robustshards(*command, "--severities", "1-3,12,46", "--workers", 2)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--severities", "1-3,12,46", "--workers", 2)
     return folder
 
 
@@ -196,8 +195,7 @@ def two_levels(tmp_path_factory: pytest.TempPathFactory, photographs: Path) -> P
 
 @pytest.mark.parametrize("layout", ["imagefolder", "imagefolder-tfds", "cifar-npy"])
 def test_exports_can_be_indexed(two_levels: Path, tmp_path: Path, robustshards: Run, layout: str) -> None:
-    done = robustshards("export", two_levels, "--to", layout, "--out", tmp_path / "files")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("export", two_levels, "--to", layout, "--out", tmp_path / "files")
     done = robustshards("index", tmp_path / "files", "--out", tmp_path / "index", "--severities", "8,159", "--json")
     facts = json.loads(done.stdout)
     assert (facts["family"], facts["samples"]) == ("low-pass", 4)

@@ -31,8 +31,7 @@ def pictures(page: Path) -> dict[str, bytes]:
 
 def test_the_page_shows_the_images_of_the_shards(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     page = tmp_path / "page.html"
-    done = robustshards("preview", built_once, "--out", page, "--images", 2)
-    assert done.returncode == 0, done.stderr
+    done = robustshards.succeed("preview", built_once, "--out", page, "--images", 2)
     assert "wrote 8 pictures" in done.stdout
     data_set, text = open_data_set(str(built_once)), page.read_text()
     rows = {row.key: row for row in rows_of(built_once)}

@@ -36,8 +36,7 @@ def sequences_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path,
     """Build 3 images x (2 difficulties of noise, rotation) as PNG frames. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("sequences") / "data"
     command = ("build", "imagenet-p", "--source", small_source, "--out", folder, *SELECTION, *SMALL, "--limit", 3)
-    done = robustshards(*command, "--difficulty", "1,2", "--encoder", "png", "--workers", 2)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--difficulty", "1,2", "--encoder", "png", "--workers", 2)
     return folder
 
 
@@ -118,8 +117,7 @@ def test_sequences_of_every_encoder_can_be_rebuilt(
 ) -> None:
     size = ("--limit", 2, "--shard-size", 1)
     command = ("build", "imagenet-p", "--source", small_source, *SELECTION, *SMALL, "--encoder", encoder, *size)
-    done = robustshards(*command, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--out", tmp_path)
     facts = json.loads(robustshards("verify", tmp_path, "--deep", "--samples", 4, "--json").stdout)
     assert (facts["regenerated"], facts["faults"], facts["deep_faults"]) == (4, [], [])
     row = next(manifests.read_rows(tmp_path / "manifest.parquet"))
@@ -132,8 +130,7 @@ def test_the_clean_companion_equals_frame_0_of_the_noises(
     sequences_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     command = ("build", "imagenet-p-clean", "--source", small_source, "--out", tmp_path, *SMALL, "--encoder", "png")
-    done = robustshards(*command, "--limit", 3, "--set", "profile=tiny")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--limit", 3, "--set", "profile=tiny")
     clean = {row.source_id: row.payload_sha256 for row in manifests.read_rows(tmp_path / "manifest.parquet")}
     noises = [row for row in manifests.read_rows(sequences_once / "manifest.parquet") if row.transform != "rotate"]
     for row in noises:

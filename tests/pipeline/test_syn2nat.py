@@ -39,8 +39,7 @@ def candidates(tmp_path_factory: pytest.TempPathFactory, photographs: Path, robu
     """Build two photographs with all candidates. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("candidates") / "data"
     command = ("build", "imagenet-syn2nat-candidates", "--source", photographs, "--out", folder, "--limit", IMAGES)
-    done = robustshards(*command, "--workers", 2)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, "--workers", 2)
     return folder
 
 
@@ -146,8 +145,7 @@ def test_draws_of_damaged_rows_are_unknown(candidates: Path, damage: Mapping[str
 
 
 def test_preview_shows_what_was_drawn(candidates: Path, tmp_path: Path, robustshards: Run) -> None:
-    done = robustshards("preview", candidates, "--out", tmp_path / "page.html", "--images", 1)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("preview", candidates, "--out", tmp_path / "page.html", "--images", 1)
     page = (tmp_path / "page.html").read_text()
     row = rows_of(candidates)[0]
     scale = described(candidates, row)["draws"]["scale"]
@@ -157,8 +155,7 @@ def test_preview_shows_what_was_drawn(candidates: Path, tmp_path: Path, robustsh
 
 @pytest.mark.parametrize("layout", ["imagefolder", "imagefolder-tfds", "cifar-npy"])
 def test_exports_are_recognised(candidates: Path, tmp_path: Path, robustshards: Run, layout: str) -> None:
-    done = robustshards("export", candidates, "--to", layout, "--out", tmp_path / "files")
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed("export", candidates, "--to", layout, "--out", tmp_path / "files")
     done = robustshards("index", tmp_path / "files", "--out", tmp_path / "index", "--json")
     facts = json.loads(done.stdout)
     assert (facts["family"], facts["samples"], len(facts["steps"])) == ("syn2nat", 40 * IMAGES, 40)
@@ -173,10 +170,8 @@ def test_an_evaluation_is_reported_with_residual_robustness(
     assert robustshards(*clean, "--limit", IMAGES).returncode == 0
     for data, out in ((candidates, "r"), (tmp_path / "clean", "n")):
         command = ("evaluate", data, "--model", "tests.factories.small_models:five", "--out", tmp_path / out)
-        done = robustshards(*command, "--batch-size", 8, "--workers", 1)
-        assert done.returncode == 0, done.stderr
-    done = robustshards("report", tmp_path / "r", tmp_path / "n", "--out", tmp_path / "report")
-    assert done.returncode == 0, done.stderr
+        robustshards.succeed(*command, "--batch-size", 8, "--workers", 1)
+    robustshards.succeed("report", tmp_path / "r", tmp_path / "n", "--out", tmp_path / "report")
     rows = pq.read_table(tmp_path / "report" / "report.parquet", filters=[("family", "=", "syn2nat")]).to_pylist()
     lost = {row["transform"]: row["value"] for row in rows if row["metric"] == "residual robustness"}
     assert lost.keys() == {"", *corruptions.names("candidates")}

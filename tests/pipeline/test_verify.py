@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -98,8 +97,7 @@ def test_verify_finds_changed_manifest_columns(built: Path, change: dict[str, ob
 
 def test_a_different_pixel_digest_warns_of_a_changed_decoder(built: Path, robustshards: Run) -> None:
     change_row(built, pixel_sha256="0" * 64)
-    done = robustshards("verify", built)
-    assert done.returncode == 0
+    done = robustshards.succeed("verify", built)
     assert "WARNING 1 intact payloads decode to other pixels" in done.stdout
 
 
@@ -144,9 +142,7 @@ def side_members_of(row: Row) -> dict[str, bytes]:
 
 
 def test_deep_regenerates_samples(built_once: Path, robustshards: Run) -> None:
-    done = robustshards("verify", built_once, "--deep", "--samples", 24, "--json")
-    assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)
+    facts = robustshards.facts("verify", built_once, "--deep", "--samples", 24)
     assert (facts["regenerated"], facts["deep_faults"]) == (24, [])
 
 
@@ -173,9 +169,9 @@ def test_deep_finds_damage_with_matching_digests(
 
     rewrite(built, lambda rows: [agree(row) for row in rows])
     assert faults(built) == []
-    done = robustshards("verify", built, "--deep", "--samples", 24)
-    assert done.returncode == 2
-    assert f"give --source PATH with the source images (the latest run used '{small_source}')" in done.stderr
+    assert f"give --source PATH with the source images (the latest run used '{small_source}')" in robustshards.refuse(
+        "verify", built, "--deep", "--samples", 24
+    )
     done = robustshards("verify", built, "--deep", "--samples", 24, "--source", small_source)
     assert done.returncode == 1
     assert done.stdout.count("the rebuilt sample differs") == 4
@@ -190,9 +186,7 @@ def test_deep_finds_damage_with_matching_digests(
 
 def test_deep_chooses_samples_by_seed(built_once: Path, robustshards: Run) -> None:
     command = ("verify", built_once, "--deep", "--samples", 3, "--source", "/nowhere-at-all", "--sample-seed", 5)
-    done = robustshards(*command)
-    assert done.returncode == 2
-    assert "does not exist" in done.stderr
+    assert "does not exist" in robustshards.refuse(*command)
 
 
 @pytest.mark.parametrize(
@@ -201,17 +195,14 @@ def test_deep_chooses_samples_by_seed(built_once: Path, robustshards: Run) -> No
 )
 def test_verify_refuses_unfinished_folders(built: Path, robustshards: Run, missing: str, named: str) -> None:
     (built / missing).unlink()
-    done = robustshards("verify", built)
-    assert done.returncode == 2
-    assert named in done.stderr
+    assert named in robustshards.refuse("verify", built)
 
 
 def test_verify_refuses_a_damaged_manifest(built: Path, robustshards: Run) -> None:
     (built / "manifest.parquet").write_bytes(b"PAR1 nothing PAR1")
-    done = robustshards("verify", built)
-    assert done.returncode == 2
-    assert "cannot read the manifest" in done.stderr
-    assert "Traceback" not in done.stderr
+    message = robustshards.refuse("verify", built)
+    assert "cannot read the manifest" in message
+    assert "Traceback" not in message
 
 
 @pytest.mark.parametrize(("encoder", "faults"), [("cifar_c", 1), ("built", 0)])

@@ -66,13 +66,12 @@ def test_a_cluster_with_another_version_is_refused(
     elsewhere = {"runtime_env": {"env_vars": {"PYTHONPATH": str(tmp_path / "other")}}}
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(elsewhere))
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
-    done = robustshards(*command, "--address", ray_address)
-    assert done.returncode == 2, done.stderr
-    assert "the source of robustshards has the digest" in done.stderr
-    assert f"pipeline from {tmp_path / 'other' / 'pipeline' / '__init__.py'}, not {ROOT}" in done.stderr
-    assert f"on {socket.gethostname()}" in done.stderr
-    assert "Install the same versions there" in done.stderr
-    assert "run the same command again" not in done.stderr
+    message = robustshards.refuse(*command, "--address", ray_address)
+    assert "the source of robustshards has the digest" in message
+    assert f"pipeline from {tmp_path / 'other' / 'pipeline' / '__init__.py'}, not {ROOT}" in message
+    assert f"on {socket.gethostname()}" in message
+    assert "Install the same versions there" in message
+    assert "run the same command again" not in message
     assert not list(tmp_path.glob("data/shards/*"))
 
 

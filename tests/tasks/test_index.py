@@ -63,8 +63,7 @@ def accuracies(robustshards: Run, data: Path, out: Path, *more: object) -> tuple
     """Evaluate a model from the command line, and return its accuracy among the labels and among all outputs."""
     plain = ("--mean", "0,0,0", "--std", "1,1,1", "--batch-size", 50, "--device", "cpu", "--workers", 1, "--loaders", 0)
     command = ("evaluate", data, "--model", "tests.factories.natural_sets:reader", "--out", out, *plain, *more)
-    done = robustshards(*command, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    robustshards.succeed(*command, cwd=ROOT)
     found = pq.read_table(out / "predictions.parquet", columns=["label", "top1", "free"]).to_pydict()
     label, top1, free = (np.array(found[name]) for name in ("label", "top1", "free"))
     assert len(label) > 0
@@ -174,8 +173,7 @@ def test_missing_folders_and_images_are_told(tmp_path: Path, robustshards: Run) 
     (data / WNIDS_A[0]).mkdir()
     (data / WNIDS_A[1]).mkdir()
     (data / WNIDS_A[1] / "notes.txt").write_text("no images")
-    done = robustshards("index", data, "--task", "imagenet-a", "--out", tmp_path / "index")
-    assert done.returncode == 0
+    done = robustshards.succeed("index", data, "--task", "imagenet-a", "--out", tmp_path / "index")
     assert done.stdout.splitlines()[2:4] == [
         f"missing: 4 class folders of the task: {', '.join(WNIDS_A[:3])} ...",
         "images: 196; the complete data set has 7,500",
@@ -269,11 +267,9 @@ def test_mappings_that_differ_are_refused(objectnet: Path, tmp_path: Path, robus
     path = mappings / "objectnet_to_imagenet_1k.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, display_name("banana"): content[display_name("bench")]}))
-    done = robustshards(
+    assert "the folder 'banana' has n03891251 of ImageNet, but n07753592 in the task objectnet" in robustshards.refuse(
         "index", objectnet / "images", "--task", "objectnet", "--mappings", mappings, "--out", tmp_path / "index"
     )
-    assert done.returncode == 2
-    assert "the folder 'banana' has n03891251 of ImageNet, but n07753592 in the task objectnet" in done.stderr
     assert not (tmp_path / "index").exists()
 
 
