@@ -105,13 +105,6 @@ def test_names_of_folders_decide_labels(
     assert open_data_set(str(tmp_path / "index")).labels == done.labels
 
 
-def test_a_list_of_classes_decides_labels(tmp_path: Path) -> None:
-    data = write_tree(tmp_path / "data", {"10": 0, "2": 0})
-    done = index(str(data), str(tmp_path / "index"), classes=["2", "7", "10"])
-    assert labels_of(tmp_path / "index") == {"2": 0, "10": 2}
-    assert str(done.labels) == "2 of 3 classes, in the order of a list"
-
-
 def test_labels_of_arrays_are_known_with_a_list_only(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     np.save(tmp_path / "data" / "fog.npy", np.zeros((5, 4, 4, 3), np.uint8))
@@ -248,18 +241,6 @@ def test_objectnet_counts_113_classes_without_the_border(objectnet: Path, tmp_pa
     assert accuracies(robustshards, tmp_path / "index", tmp_path / "out") == (1, 1)
     with pytest.raises(AssertionError, match="the model sees red"):
         accuracies(robustshards, tmp_path / "index", tmp_path / "red", "--steps", "square=224")
-
-
-def test_numbers_of_display_names_are_not_used(objectnet: Path, tmp_path: Path) -> None:
-    """Labels from the order of display names would be wrong for these three neighbours."""
-    labels = labels_of(indexed(objectnet / "images", "objectnet", out=tmp_path / "index"))
-    by_display_name = sorted(OBJECTNET_FOLDERS, key=display_name)
-    neighbours = ("backpack", "banana", "band_aid")
-    folders = load("objectnet").folders
-    for folder in neighbours:
-        assert by_display_name.index(folder) != OBJECTNET_FOLDERS.index(folder)
-        assert labels[folder] == folders[folder]
-    assert [labels[folder] for folder in neighbours] == [1, 2, 3]
 
 
 def test_mappings_that_differ_are_refused(objectnet: Path, tmp_path: Path, robustshards: Run) -> None:

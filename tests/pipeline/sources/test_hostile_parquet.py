@@ -22,14 +22,17 @@ from tests.factories.layouts import png, write
 STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
+def described(table: pa.Table, features: Any) -> pa.Table:
+    """Return a table with features as Hugging Face datasets writes them."""
+    return table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+
+
 def parquet(path: Path, labels: object = (0, 1), names: Sequence[str] = (), column: str = "image", **options) -> Path:
     count = len(labels) if hasattr(labels, "__len__") else 2
     images = pa.array([{"bytes": png(index), "path": None} for index in range(count)], STRUCT)
     array = labels if isinstance(labels, pa.Array) else pa.array(labels)
     table = pa.table({column: images, "label": array})
-    if names:
-        info = {"info": {"features": {"label": {"names": list(names)}}}}
-        table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+    table = described(table, {"label": {"names": list(names)}}) if names else table
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, **options)
     return path
@@ -56,21 +59,6 @@ def test_invalid_labels_raise(tmp_path: Path, labels: pa.Array, message: str) ->
         labels_of(parquet(tmp_path / "x.parquet", labels))
 
 
-def test_labels_in_an_unsupported_column_raise(tmp_path: Path) -> None:
-    """Otherwise the images would silently be unlabelled."""
-    table = pa.table({"image": pa.array([png(0)]), "breed": pa.array([3])})
-    info = {"info": {"features": {"breed": {"_type": "ClassLabel", "names": ["a"]}, "image": {"_type": "Image"}}}}
-    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)}), tmp_path / "x.parquet")
-    with pytest.raises(UserError, match=r"column 'breed': rename it to one of .*label"):
-        labels_of(tmp_path / "x.parquet")
-
-
-def test_converted_webdataset_shards_are_labelled(tmp_path: Path) -> None:
-    table = pa.table({"jpg": pa.array([png(0)]), "cls": pa.array([7]), "__key__": pa.array(["a"])})
-    pq.write_table(table, tmp_path / "x.parquet")
-    assert labels_of(tmp_path / "x.parquet") == [7]
-
-
 def test_a_downloaded_repository_is_detected(tmp_path: Path) -> None:
     """It has a card and a folder ``data``; suffixes can be in upper case, and other files are counted."""
     parquet(tmp_path / "data" / "test-00000-of-00001.PARQUET")
@@ -81,21 +69,32 @@ def test_a_downloaded_repository_is_detected(tmp_path: Path) -> None:
     assert source.ignored == {".md": 1, ".json": 1}
 
 
-def test_binary_views_are_read(tmp_path: Path) -> None:
-    images = pa.array([png(0), png(1)], pa.binary_view())
-    pq.write_table(pa.table({"image": images}), tmp_path / "x.parquet")
+BREEDS = {"breed": {"_type": "ClassLabel", "names": ["a"]}, "image": {"_type": "Image"}}
+"""Features with labels in a column whose name is not known. Its images would silently be unlabelled."""
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pa.table({"image": [1, 2]}), "the column image has type int64; expected bytes"),
+        (pa.table({"image": [{"path": "x"}]}), "the column image has type struct<path: string>"),
+        (pa.table({"label": [0]}), "has no image column: expected one of image"),
+        (pa.table([[b"1"], [b"2"]], names=["image", "image"]), "has the column image more than once"),
+        (described(pa.table({"image": [png(0)], "breed": [3]}), BREEDS), "column 'breed': rename it to one of .*label"),
+        (pa.table({"image": pa.nulls(10**6, pa.binary()), "label": pa.nulls(10**6)}), r"declares 1000000 rows in \d+ "),
+    ],
+)
+def test_tables_without_images_or_with_too_many_rows_raise(tmp_path: Path, table: pa.Table, message: str) -> None:
+    pq.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(UserError, match=message):
+        labels_of(tmp_path)
+
+
+def test_converted_webdataset_shards_and_binary_views_are_read(tmp_path: Path) -> None:
+    table = pa.table({"jpg": pa.array([png(0), png(1)], pa.binary_view()), "cls": [7, 1], "__key__": ["a", "b"]})
+    pq.write_table(table, tmp_path / "x.parquet")
     source = open_source("hf-parquet", str(tmp_path))
-    assert [source.read(image) for image in source] == [png(0), png(1)]
-
-
-def test_images_with_null_labels_are_unlabelled(tmp_path: Path) -> None:
-    assert labels_of(parquet(tmp_path / "x.parquet", pa.array([None, 1, -1]))) == [-1, 1, -1]
-    assert labels_of(parquet(tmp_path / "y.parquet", pa.nulls(2))) == [-1, -1]
-
-
-def test_a_label_without_a_class_name_raises(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="row 1, has the label 2, but only 2 classes have names"):
-        labels_of(parquet(tmp_path / "x.parquet", [0, 2], ["ant", "bee"]))
+    assert [(image.label, source.read(image)) for image in source] == [(7, png(0)), (1, png(1))]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +106,20 @@ def test_damaged_files_raise(tmp_path: Path, content: bytes) -> None:
         open_source("hf-parquet", str(tmp_path))
 
 
+def test_only_files_that_are_not_hidden_are_read_whatever_their_names(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "x.parquet" / "a[1]*.parquet")  # a folder like a file, a file like a pattern
+    for name in (".hidden/b.parquet", "__MACOSX/a.parquet", "._a.parquet", "@eaDir/a.parquet/x.parquet"):
+        write(tmp_path / name, b"junk")
+    assert labels_of(tmp_path) == labels_of(file) == [0, 1]
+
+
+def test_labels_are_null_or_have_class_names(tmp_path: Path) -> None:
+    assert labels_of(parquet(tmp_path / "x.parquet", pa.array([None, 1, -1]))) == [-1, 1, -1]
+    assert labels_of(parquet(tmp_path / "y.parquet", pa.nulls(2))) == [-1, -1]
+    with pytest.raises(UserError, match="row 1, has the label 2, but only 2 classes have names"):
+        labels_of(parquet(tmp_path / "z.parquet", [0, 2], ["ant", "bee"]))
+
+
 def test_truncated_and_overwritten_files_raise(tmp_path: Path) -> None:
     path = parquet(tmp_path / "x.parquet", list(range(20)), compression="zstd")
     content = path.read_bytes()
@@ -116,11 +129,6 @@ def test_truncated_and_overwritten_files_raise(tmp_path: Path) -> None:
     path.write_bytes(content[:4] + b"\xff" * 60 + content[64:])
     with pytest.raises(UserError, match=r"x\.parquet"):
         labels_of(path)
-
-
-def test_files_in_a_folder_named_like_a_file_are_read(tmp_path: Path) -> None:
-    parquet(tmp_path / "x.parquet" / "part-0.parquet")
-    assert len(labels_of(tmp_path)) == 2
 
 
 def test_a_broken_link_raises(tmp_path: Path) -> None:
@@ -159,10 +167,6 @@ def test_a_pattern_selects_files(tmp_path: Path) -> None:
         open_source("auto", str(folder / "train-*.parquet"))
 
 
-def test_an_existing_file_name_is_not_a_pattern(tmp_path: Path) -> None:
-    assert len(labels_of(parquet(tmp_path / "a[1]*.parquet"))) == 2
-
-
 def test_missing_files_of_a_numbered_set_raise(tmp_path: Path) -> None:
     parquet(tmp_path / "test-00000-of-00003.parquet")
     parquet(tmp_path / "test-00002-of-00003.parquet")
@@ -184,28 +188,6 @@ def test_files_with_different_columns_or_classes_raise(tmp_path: Path, options: 
     parquet(tmp_path / "b.parquet", **{"names": ("ant", "bee"), **options})
     with pytest.raises(UserError, match=r"b\.parquet has other columns or class names than a\.parquet"):
         labels_of(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (pa.table({"image": [1, 2]}), "the column image has type int64; expected bytes"),
-        (pa.table({"image": [{"path": "x"}]}), "the column image has type struct<path: string>"),
-        (pa.table({"image": [b"1"], "label": [0]}).select(["label"]), "has no image column: expected one of image"),
-        (pa.table([[b"1"], [b"2"]], names=["image", "image"]), "has the column image more than once"),
-    ],
-)
-def test_columns_without_images_raise(tmp_path: Path, table: pa.Table, message: str) -> None:
-    pq.write_table(table, tmp_path / "x.parquet")
-    with pytest.raises(UserError, match=message):
-        open_source("hf-parquet", str(tmp_path))
-
-
-def test_hidden_and_system_files_are_skipped(tmp_path: Path) -> None:
-    parquet(tmp_path / "a.parquet")
-    for name in (".hidden/b.parquet", "__MACOSX/a.parquet", "._a.parquet", "@eaDir/a.parquet/x.parquet"):
-        write(tmp_path / name, b"junk")
-    assert len(labels_of(tmp_path)) == 2
 
 
 def bomb(path: Path, size: int, count: int, **options) -> Path:
@@ -242,13 +224,6 @@ def test_a_page_larger_than_its_footer_declares_raises(tmp_path: Path, monkeypat
     monkeypatch.setattr(pages, "LARGEST_PAGE", 10**6)
     with pytest.raises(UserError, match=r"a page of \d+ bytes decompresses to 100\d+ bytes; the maximum is 1000000"):
         labels_of(path)
-
-
-def test_more_rows_than_bytes_raise(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"image": pa.nulls(10**6, pa.binary()), "label": np.zeros(10**6, np.int64)}), path)
-    with pytest.raises(UserError, match=r"it declares 1000000 rows in \d+ bytes"):
-        open_source("hf-parquet", str(path))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 2, 0, 4, 1)])

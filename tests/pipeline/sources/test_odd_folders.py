@@ -44,12 +44,45 @@ def test_an_unreadable_system_folder_is_skipped(tmp_path: Path) -> None:
         (tmp_path / "lost+found").chmod(0o700)
 
 
+CHARACTERS = ("\u202f", "\u3000", "\u00a0", "\u200d", "\ufeff", "\U000e0001", "\ue000", "\u0378")
+
+
 @pytest.mark.parametrize(
-    "character", ["\u202f", "\u3000", "\u00a0", "\u200d", "\ufeff", "\U000e0001", "\ue000", "\u0378"]
+    ("files", "ids", "labels"),
+    [
+        *(([f"a/10.15{each}AM.png"], [f"a/10_15{each}AM"], [0]) for each in CHARACTERS),
+        (["a/1.jpg", "b/1.jpg"], ["a/1", "b/1"], [0, 1]),
+        (["__a/1.jpg", "a__/__b__/2.jpg", "_c_/__3__.jpg"], ["__a/1", "_c_/__3__", "a__/__b__/2"], [0, 1, 2]),
+        ([f"a/{'n' * 251}.jpg"], [f"a/{'n' * 251}"], [0]),
+        (["a./x..jpg", "a./ y .jpg", "a./-z.jpg"], ["a_/ y ", "a_/-z", "a_/x_"], [0, 0, 0]),
+        (["a/1.jpg", "b/notes.txt", "c/1.jpg"], ["a/1", "c/1"], [0, 2]),
+        (["train/1.jpg", "tram/1.jpg"], ["train/1", "tram/1"], [0, 1]),  # a class with the name of a split
+        (["val/1.jpg", "val/a/2.jpg"], ["val/1", "val/a/2"], [0, 0]),
+    ],
 )
-def test_names_can_contain_any_other_character(tmp_path: Path, character: str) -> None:
-    name = f"Screenshot 10.15{character}AM"
-    assert listed(make(tmp_path, f"a/{name}.png")) == [(f"a/{name.replace('.', '_')}", 0, "a")]
+def test_odd_names_are_read(tmp_path: Path, files: list[str], ids: list[str], labels: list[int]) -> None:
+    found = listed(make(tmp_path, *files))
+    assert [(id_, label) for id_, label, _ in found] == list(zip(ids, labels, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        *(([f"{each}/1.jpg", "b/1.jpg"], f"'{each}': WebDataset skips .*rename it") for each in ("__a__", "____")),
+        *(
+            ([f"{name}/1.jpg" for name in names], r"differ only in case or Unicode normalisation.*rename or merge")
+            for names in (("Cat", "cat"), ("ß", "SS"), [unicodedata.normalize(form, "café") for form in ("NFC", "NFD")])
+        ),
+        (["a/1.jpg", "2.jpg"], r"both images .*2\.jpg.*move"),
+        # otherwise all images of a split would get the same label
+        (["train/a/1.jpg", "val/a/1.jpg"], "contains the splits train, val instead of class folders: give one of them"),
+        (["val/a/1.jpg", "val/b/1.jpg"], r"contains the splits .*val instead of class folders: give one .*/val"),
+        (["meta/1.jpg", "train/a/1.jpg", "val/b/1.jpg"], "contains the splits .*val instead of class folders"),
+    ],
+)
+def test_ambiguous_folders_raise(tmp_path: Path, files: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        listed(make(tmp_path, *files))
 
 
 @pytest.mark.parametrize(
@@ -66,44 +99,6 @@ def test_names_can_contain_any_other_character(tmp_path: Path, character: str) -
 def test_names_with_control_characters_raise(character: str, what: str) -> None:
     with pytest.raises(UserError, match=rf"contains the {what}: rename"):
         identifier(f"a/x{character}y.jpg")
-
-
-@pytest.mark.parametrize("name", ["__pairs__", "__a__", "____"])
-def test_class_folders_that_webdataset_skips_raise(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=f"'{name}': WebDataset skips .*rename it"):
-        listed(make(tmp_path, f"{name}/1.jpg", "b/1.jpg"))
-
-
-def test_other_underscores_are_kept(tmp_path: Path) -> None:
-    names = [name for name, *_ in listed(make(tmp_path, "__a/1.jpg", "a__/__b__/2.jpg", "_c_/__3__.jpg"))]
-    assert names == ["__a/1", "_c_/__3__", "a__/__b__/2"]
-
-
-@pytest.mark.parametrize(
-    "names", [("Cat", "cat"), (unicodedata.normalize("NFC", "café"), unicodedata.normalize("NFD", "café")), ("ß", "SS")]
-)
-def test_class_folders_that_differ_only_in_case_or_normalisation_raise(tmp_path: Path, names: tuple[str, str]) -> None:
-    with pytest.raises(UserError, match=r"differ only in case or Unicode normalisation.*rename or merge"):
-        listed(make(tmp_path, *(f"{name}/1.jpg" for name in names)))
-
-
-def test_a_folder_of_splits_raises(tmp_path: Path) -> None:
-    make(tmp_path, "train/a/1.jpg", "val/a/1.jpg")
-    with pytest.raises(UserError, match=r"contains the splits train, val instead of class folders: give one of them"):
-        listed(tmp_path)
-    assert listed(tmp_path / "val") == [("a/1", 0, "a")]
-
-
-@pytest.mark.parametrize("names", [("val/a/1.jpg", "val/b/1.jpg"), ("meta/1.jpg", "train/a/1.jpg", "val/b/1.jpg")])
-def test_a_single_or_mixed_split_folder_raises(tmp_path: Path, names: tuple[str, ...]) -> None:
-    """Otherwise all images of a split would get the same label."""
-    with pytest.raises(UserError, match=r"contains the splits .*val instead of class folders: give one .*/val"):
-        listed(make(tmp_path, *names))
-
-
-@pytest.mark.parametrize("names", [("train/1.jpg", "tram/1.jpg"), ("val/1.jpg", "val/a/2.jpg")])
-def test_a_class_can_have_the_name_of_a_split(tmp_path: Path, names: tuple[str, ...]) -> None:
-    assert len(listed(make(tmp_path, *names))) == 2
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
@@ -126,21 +121,6 @@ def test_files_can_be_links_out_of_the_source(
     source = open_source(kind, str(place))
     assert [(image.id, image.label) for image in source] == expected
     assert all(len(source.read(image)) for image in source)
-
-
-def test_the_longest_file_names_are_read(tmp_path: Path) -> None:
-    name = "n" * 251
-    assert listed(make(tmp_path, f"a/{name}.jpg")) == [(f"a/{name}", 0, "a")]
-
-
-def test_unusual_name_endings_are_read(tmp_path: Path) -> None:
-    found = listed(make(tmp_path, "a./x..jpg", "a./ y .jpg", "a./-z.jpg"))
-    assert [name for name, *_ in found] == ["a_/ y ", "a_/-z", "a_/x_"]
-
-
-def test_a_class_without_images_keeps_its_label(tmp_path: Path) -> None:
-    make(tmp_path, "a/1.jpg", "b/notes.txt", "c/1.jpg")
-    assert [label for _, label, _ in listed(tmp_path)] == [0, 2]
 
 
 @pytest.mark.parametrize("name", ["b", "a/b"])
@@ -195,7 +175,7 @@ def listed_ids(root: Path, content: bytes) -> list[str]:
         (b"\xff\xfea\0/\x001\0", "is UTF-16 text: save it as UTF-8"),
         (b"\x89PNG\r\n\x1a\n\xff", r"is not UTF-8 text \(invalid byte 0\)"),
         (b"a/1\0\n", "contains NUL bytes"),
-        (b"a/9\n", "lists 1 images that are not in"),
+        *((line, "lists 1 images that are not in") for line in (b"a/9\n", b"a/1.jpg 0", b"a/1.jpg,cat", b"a/1.xml")),
     ],
 )
 def test_invalid_lists_raise(tmp_path: Path, content: bytes, message: str) -> None:
@@ -204,25 +184,17 @@ def test_invalid_lists_raise(tmp_path: Path, content: bytes, message: str) -> No
         listed_ids(tmp_path, content)
 
 
-@pytest.mark.parametrize("line", ["a/1.5", "a/1.5.jpg", "./a/1.5.jpg", "1.5.jpg", "a/1_5"])
-def test_a_listed_name_can_have_dots(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "ids"),
+    [
+        (b"\xef\xbb\xbf2.jpg\r\nb/1\r\n", ["a/2", "b/1"]),
+        *((line, ["a/1_5"]) for line in (b"a/1.5", b"a/1.5.jpg", b"./a/1.5.jpg", b"1.5.jpg", b"a/1_5")),
+    ],
+)
+def test_lists_can_contain_ids_paths_and_file_names(tmp_path: Path, content: bytes, ids: list[str]) -> None:
     """Only known image suffixes are removed from a listed name."""
-    make(tmp_path / "s", "a/1.jpg", "a/1.5.jpg")
-    (tmp_path / "list").write_text(f"{line}\n")
-    assert [image.id for image in open_source("imagefolder", str(tmp_path / "s"), str(tmp_path / "list"))] == ["a/1_5"]
-
-
-@pytest.mark.parametrize("line", ["a/1.jpg 0", "a/1.jpg,cat", "a/1.xml"])
-def test_a_line_with_more_than_a_name_raises(tmp_path: Path, line: str) -> None:
-    make(tmp_path / "s", "a/1.jpg")
-    (tmp_path / "list").write_text(f"{line}\n")
-    with pytest.raises(UserError, match="lists 1 images that are not in"):
-        list(open_source("imagefolder", str(tmp_path / "s"), str(tmp_path / "list")))
-
-
-def test_lists_can_contain_ids_paths_and_file_names(tmp_path: Path) -> None:
-    make(tmp_path / "data", "a/1.jpg", "a/2.jpg", "b/1.jpg")
-    assert listed_ids(tmp_path, b"\xef\xbb\xbf2.jpg\r\nb/1\r\n") == ["a/2", "b/1"]
+    make(tmp_path / "data", "a/1.jpg", "a/2.jpg", "a/1.5.jpg", "b/1.jpg")
+    assert listed_ids(tmp_path, content) == ids
 
 
 def test_a_list_that_is_not_a_regular_file_raises(tmp_path: Path) -> None:
