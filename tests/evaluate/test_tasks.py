@@ -42,7 +42,6 @@ from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.tasks.library import load
 from pipeline.tasks.lists import IMAGENET, shipped_list
 from pipeline.tasks.schema import Task
-from tests.factories.indexed_sets import change_rows
 
 SIDE = 32
 """Input size of the models, in pixels."""
@@ -88,10 +87,8 @@ def describe(indexed: Path, **tables: Any) -> Path:
 def indexed_with_task(root: Path, name: str) -> Path:
     """Return an index of photographs with the labels of a task."""
     out = root.with_name(f"{root.name}-{name}")
-    index(str(root), str(out))
-    task = load(name)
-    change_rows(out, label=lambda _, row: task.label(row.class_name))
-    return describe(out, task=task.task)
+    index(str(root), str(out), task=load(name), name=root.name)
+    return out
 
 
 def loaded(logits: Logits) -> Model:
@@ -135,33 +132,6 @@ def wnids_of(name: str) -> Sequence[str]:
 # Groups
 
 
-@pytest.mark.parametrize(("name", "size"), [("imagenet-a", SIDE), ("imagenet-r", None)])
-def test_a_model_that_reads_the_truth_is_right_among_the_groups_and_among_all(
-    tmp_path: Path, name: str, size: int | None
-) -> None:
-    data = indexed_with_task(write_photographs(tmp_path / "data", wnids_of(name)), name)
-    done = run(data, tmp_path / "out", loaded(true_class), input_size=size)
-    assert (done.complete, done.table.labels, done.table.model.classes) == (True, 200, 1000)
-    found = columns(tmp_path / "out")
-    assert sorted(found["label"]) == list(range(200))
-    assert np.array_equal(found["top1"], found["label"])
-    assert np.array_equal(found["free"], found["label"])
-    steps = ((("shorter_side", 36.0), ("center_crop", 32.0)), (("shorter_side", 256.0), ("center_crop", 224.0)))
-    assert settings_of(tmp_path / "out").input.steps == steps[size is None]
-    groups = "200 groups of 1,000 outputs (the WordNet ids of ILSVRC2012)"
-    assert done.facts()["labels"] == f"{groups}, by the task {name}"
-
-
-def test_each_output_is_a_label_without_groups(photographs: Path, tmp_path: Path) -> None:
-    data = indexed_with_task(photographs, "imagenet")
-    done = run(data, tmp_path / "out", loaded(true_class))
-    found = columns(tmp_path / "out")
-    assert done.table.labels == 1000
-    assert sorted(found["label"]) == sorted(map(IMAGENET.index, wnids_of("imagenet-a")))
-    assert np.array_equal(found["top1"], found["label"])
-    assert np.array_equal(found["free"], found["label"])
-
-
 def test_the_largest_logit_may_be_in_no_group(photographs: Path, tmp_path: Path) -> None:
     groups = {IMAGENET.index(wnid) for wnid in wnids_of("imagenet-a")}
     outside = next(number for number in range(1000) if number not in groups)
@@ -169,7 +139,9 @@ def test_the_largest_logit_may_be_in_no_group(photographs: Path, tmp_path: Path)
     def outside_first(classes: torch.Tensor) -> torch.Tensor:
         return true_class(classes) + 2 * true_class(torch.full_like(classes, outside))
 
-    run(indexed_with_task(photographs, "imagenet-a"), tmp_path / "out", loaded(outside_first))
+    done = run(indexed_with_task(photographs, "imagenet-a"), tmp_path / "out", loaded(outside_first))
+    groups_of_task = "200 groups of 1,000 outputs (the WordNet ids of ILSVRC2012), by the task imagenet-a"
+    assert (done.facts()["labels"], done.table.labels) == (groups_of_task, 200)
     found = columns(tmp_path / "out")
     assert len(found["label"]) == 200
     assert np.array_equal(found["top1"], found["label"])
@@ -225,23 +197,6 @@ def test_the_lower_group_is_first_among_equals() -> None:
 def test_an_output_outside_of_the_groups_may_not_be_infinite() -> None:
     with pytest.raises(UserError, match="returns NaN or infinite values"):
         outputs_of([[1.0, 2, float("nan")]], [1], ((0,), (1,)))
-
-
-def test_scores_of_probabilities_are_exact(tmp_path: Path, photographs: Path) -> None:
-    torch.manual_seed(0)
-    weights = torch.randn(1000, 1000) * 2
-    run(indexed_with_task(photographs, "imagenet-a"), tmp_path / "out", loaded(lambda classes: weights[classes]))
-    found = columns(tmp_path / "out")
-    groups = [IMAGENET.index(wnid) for wnid in wnids_of("imagenet-a")]
-    assert len(found["label"]) == 200
-    logits = weights.double().numpy()[np.array(groups)[found["label"]]][:, groups]
-    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    right = np.eye(200)[found["label"]]
-    brier = np.square(probabilities - right).sum(axis=1)
-    assert found["squared_probability"] - 2 * found["label_probability"] + 1 == pytest.approx(brier, abs=1e-5)
-    own = probabilities[np.arange(200), found["label"]]
-    assert -np.log(found["label_probability"]) == pytest.approx(-np.log(own), rel=1e-4)
-    assert 0 < (found["top1"] == found["label"]).mean() < 1
 
 
 # Refused models
