@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.emulation.cpus import CPUS, Cpu
-from tests.emulation.downloads import DownloadError, Downloads, check_machine
-from tests.emulation.outcomes import Outcome, exit_code, missing
+from tests.emulation.downloads import DownloadError, Downloads
 from tests.emulation.page import page, summary
-from tests.emulation.processes import Job, command, environment, run
-from tests.emulation.records import Record, end_last_line, read_record, record_path
+from tests.emulation.processes import job_of, run
+from tests.emulation.results import Outcome, exit_code, file_of
 from tests.golden.digests import Digest, committed
 
 FOLDER = Path("build/emulation")
@@ -28,20 +27,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0: all are equal; 1: some differ; 2: something cannot be downloaded; 3: some were not computed.
     """
     options = _options(arguments)
-    downloads = Downloads(options.folder.resolve())
+    downloads, expected = Downloads(options.folder.resolve()), committed()
+    print("\n".join(["to download:", *downloads.missing()]), flush=True)
+    if options.dry_run:
+        return 0
     try:
-        check_machine()
-        lines = list(downloads.missing())
-        print("\n".join(["to download:", *lines] if lines else ["nothing to download"]), flush=True)
-        if options.dry_run:
-            return 0
         downloads.fetch()
     except DownloadError as error:
         print(error, file=sys.stderr)
         return 2
     end_on_sigterm()
-    expected = committed()
-    outcomes = emulate(options.cpus, expected, downloads, options.processes, options.minutes * 60)
+    chosen = [cpu for cpu in CPUS if cpu.name in options.cpus]
+    outcomes = emulate(chosen, expected, downloads, options.processes, options.minutes * 60)
     print("\n".join(summary(outcomes)))
     if options.page:
         options.page.write_text(page(outcomes, expected))
@@ -68,54 +65,36 @@ def emulate(
     Returns:
         The digests of each CPU, those of earlier runs included.
     """
+
+    def files() -> list[Path]:
+        return [file_of(downloads.folder / "results", cpu, downloads.versions()) for cpu in cpus]
+
     for folder in ("results", "logs"):
         (downloads.folder / folder).mkdir(parents=True, exist_ok=True)
-    paths = {cpu.name: record_path(downloads.folder / "results", cpu, downloads.versions()) for cpu in cpus}
-    jobs = []
-    for cpu in cpus:
-        if names := missing(expected, read_record(paths[cpu.name]).digests):  # errors are computed again
-            end_last_line(paths[cpu.name])
-            jobs.append(_job(cpu, names, paths[cpu.name], downloads))
+    before, jobs = files(), []
+    for cpu, file in zip(cpus, before, strict=True):
+        if names := Outcome(cpu, expected).read(file).to_do:
+            jobs.append(job_of(cpu, downloads, json.dumps(names), file))
             print(f"{cpu.name}: {len(names)} of {len(expected)} digests to compute", flush=True)
-    unfinished = run(jobs, processes, seconds)
-    if any(
-        record_path(path.parent, cpu, downloads.versions()) != path
-        for cpu, path in zip(cpus, paths.values(), strict=True)
-    ):
-        return [Outcome(cpu, Record(), expected, "the sources changed during the run") for cpu in cpus]
-    return [Outcome(cpu, read_record(paths[cpu.name]), expected, unfinished.get(cpu.name, "")) for cpu in cpus]
-
-
-def _job(cpu: Cpu, names: Sequence[str], output: Path, downloads: Downloads) -> Job:
-    return Job(
-        name=cpu.name,
-        command=command(cpu, downloads),
-        environment=environment(cpu, downloads),
-        content=json.dumps(names),
-        output=output,
-        log=downloads.folder / "logs" / f"{cpu.name}.txt",
-        after=cpu.compiled_by,
-    )
+    reasons = run(jobs, processes, seconds)
+    if files() != before:
+        return [Outcome(cpu, expected, reason="the sources changed during the run") for cpu in cpus]
+    named = ((cpu, file, reasons.get(cpu.name, "")) for cpu, file in zip(cpus, before, strict=True))
+    return [Outcome(cpu, expected, reason=reason).read(file) for cpu, file, reason in named]
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.emulation", description=__doc__)
+    parser, names = (
+        argparse.ArgumentParser(prog="python -m tests.emulation", description=__doc__),
+        [c.name for c in CPUS],
+    )
     parser.add_argument("--dry-run", action="store_true", help="Only list what would be downloaded.")
-    parser.add_argument("--cpus", type=_cpus, default=CPUS, help="Names of CPUs, separated by commas. Default: all.")
+    parser.add_argument("--cpus", nargs="+", choices=names, default=names, help="CPUs. Default: all.")
     parser.add_argument("--processes", type=int, default=2, help="Number of CPUs to emulate at a time. Default: 2.")
     parser.add_argument("--minutes", type=float, default=30, help="Time limit without downloads. Default: 30.")
     parser.add_argument("--folder", type=Path, default=FOLDER, help=f"Folder to work in. Default: {FOLDER}.")
     parser.add_argument("--page", type=Path, help="Page to write, for example docs/emulation.md. Default: none.")
     return parser.parse_args(arguments)
-
-
-def _cpus(text: str) -> list[Cpu]:
-    """Return the CPUs of names, in the order of CPUS."""
-    names = text.split(",")
-    if unknown := set(names) - {cpu.name for cpu in CPUS}:
-        known = ", ".join(cpu.name for cpu in CPUS)
-        raise argparse.ArgumentTypeError(f"unknown CPU {', '.join(sorted(unknown))}: use names of {known}")
-    return [cpu for cpu in CPUS if cpu.name in names]
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
@@ -40,10 +39,30 @@ LIBRARIES = (
 ARM_PLATFORMS = ("manylinux2014_aarch64", *(f"manylinux_2_{minor}_aarch64" for minor in (17, 24, 27, 28, 31, 34)))
 """Platforms of wheels that run on Debian 12."""
 
-APT_SOURCES = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
-"""Files that name Debian's servers, of which the first that has content is used."""
+APT = """APT::Architecture "arm64";
+APT::Architectures {{ "arm64"; "amd64"; }};
+APT::Sandbox::User "";
+Acquire::Languages "none";
+Dir::State "{folder}/state";
+Dir::State::status "{folder}/status";
+Dir::Cache "{folder}/cache";
+Dir::Etc::SourceList "{sources}";
+Dir::Etc::SourceParts "/dev/null";
+"""
+"""apt's configuration. Everything that apt writes is in a folder of its own."""
 
-MEGABYTE = 1e6
+APT_SOURCES = ("/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list")
+"""Files that name Debian's servers, of which the first that exists is used."""
+
+INSTALLED = """Package: {name}
+Status: install ok installed
+Architecture: arm64
+Multi-Arch: same
+Maintainer: none
+Version: 99:0
+Description: omitted
+"""
+"""The entry of an installed package in dpkg's status file."""
 
 
 class DownloadError(Exception):
@@ -56,11 +75,6 @@ class Downloads:
 
     folder: Path
 
-    @cached_property
-    def pins(self) -> tuple[str, ...]:
-        """The requirements of the libraries, in the versions that the tests use: ``numpy==2.4.6``."""
-        return pins((ROOT / "constraints.txt").read_text(), LIBRARIES)
-
     @property
     def system(self) -> Path:
         """Folder of the unpacked Debian packages. Its name changes with the list of packages."""
@@ -69,7 +83,7 @@ class Downloads:
     @property
     def libraries(self) -> Path:
         """Folder of the unpacked libraries for ARM. Its name changes with their versions."""
-        return self.folder / f"libraries-{_short_digest((PYTHON, *self.pins, *ARM_PLATFORMS))}"
+        return self.folder / f"libraries-{_short_digest((PYTHON, *pins(), *ARM_PLATFORMS))}"
 
     @property
     def python(self) -> Path:
@@ -83,149 +97,70 @@ class Downloads:
     def versions(self) -> tuple[str, ...]:
         """Return the versions of all that computes digests: Debian packages, libraries for ARM, and those used here."""
         here = (f"{name} {metadata.version(name)}" for name in LIBRARIES)
-        return (*(self.system / "packages.txt").read_text().split(), *self.pins, platform.python_version(), *here)
+        return (*(self.system / "packages.txt").read_text().split(), *pins(), platform.python_version(), *here)
 
     def missing(self) -> Iterator[str]:
-        """Yield a line for each download that is missing, with its size as far as it is known."""
+        """Yield a line for each download that is missing."""
         if not self.system.exists():
-            yield from self._apt.described()
+            yield f"about 90 MB of Debian's packages and what they depend on: {' '.join(PACKAGES)}"
         if not self.libraries.exists():
-            yield f"wheels for aarch64 (pip tells no sizes before the download): {' '.join(self.pins)}"
+            yield f"about 150 MB of wheels for aarch64: {' '.join(pins())}"
 
     def fetch(self) -> None:
         """Download and unpack what is missing.
 
         Raises:
-            DownloadError: A program is missing, or a download fails.
+            DownloadError: This is not Linux on x86-64, a program is missing, or a download fails.
         """
+        if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+            raise DownloadError(f"this is {sys.platform} on {platform.machine()}: make emulate needs Linux on x86-64")
         if not self.system.exists():
             _publish(self._fetch_system, self.system)
         if not self.libraries.exists():
-            _publish(self._fetch_libraries, self.libraries)
-
-    @property
-    def _apt(self) -> Apt:
-        return Apt(self.folder / "apt")
+            _publish(_fetch_libraries, self.libraries)
 
     def _fetch_system(self, target: Path) -> None:
-        files = self._apt.download()
+        apt = self.folder / "apt"
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (apt / name).mkdir(parents=True, exist_ok=True)
+        sources = next((path for path in APT_SOURCES if Path(path).exists()), "")
+        (apt / "apt.conf").write_text(APT.format(folder=apt.resolve(), sources=sources))
+        (apt / "status").write_text("\n".join(INSTALLED.format(name=name) for name in OMITTED))
+        for command in ("update", "install --yes --no-install-recommends --download-only"):
+            packages = PACKAGES if command != "update" else ()
+            run_program("apt-get", *command.split(), "-qq", *packages, APT_CONFIG=str(apt.resolve() / "apt.conf"))
+        files = sorted((apt / "cache" / "archives").glob("*.deb"))
         for file in files:
             run_program("dpkg", "-x", str(file), str(target))
         (target / "packages.txt").write_text("".join(f"{file.name}\n" for file in files))
-        shutil.rmtree(self._apt.folder / "cache")
-
-    def _fetch_libraries(self, target: Path) -> None:
-        platforms = [option for name in ARM_PLATFORMS for option in ("--platform", name)]
-        options = ("--only-binary", ":all:", "--no-deps", "--no-compile", "--python-version", PYTHON, *platforms)
-        run_program(sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), *options, *self.pins)
+        shutil.rmtree(apt)
 
 
-@dataclass(frozen=True)
-class Apt:
-    """apt with a configuration and package lists of its own, for the architectures arm64 and amd64."""
-
-    folder: Path
-
-    def described(self) -> Iterator[str]:
-        """Yield a line for each package to download, with sizes if the package lists are there."""
-        if not any((self.folder / "state" / "lists").glob("*_Packages*")):
-            yield "lists of Debian's packages for arm64 and amd64 (about 20 MB)"
-            yield f"packages, with sizes that these lists tell, and what they depend on: {' '.join(PACKAGES)}"
-            return
-        for line in self._install("--print-uris").splitlines():
-            if found := re.match(r"'\S+' (\S+) (\d+) ", line):
-                yield f"{found[1]}, {int(found[2]) / MEGABYTE:.1f} MB"
-
-    def download(self) -> list[Path]:
-        """Download the packages and what they depend on, and return the files."""
-        for folder in ("state/lists/partial", "cache/archives/partial"):
-            (self.folder / folder).mkdir(parents=True, exist_ok=True)
-        (self.folder / "apt.conf").write_text(apt_configuration(self.folder.resolve(), apt_sources()))
-        (self.folder / "status").write_text("\n".join(map(_installed, OMITTED)))
-        self._run("update", "-qq")
-        print("\n".join(self.described()), flush=True)
-        self._install("--download-only", "-qq")
-        return sorted((self.folder / "cache" / "archives").glob("*.deb"))
-
-    def _install(self, *options: str) -> str:
-        return self._run("install", "--yes", "--no-install-recommends", *options, *PACKAGES)
-
-    def _run(self, *arguments: str) -> str:
-        return run_program("apt-get", *arguments, environment={"APT_CONFIG": str(self.folder.resolve() / "apt.conf")})
+def _fetch_libraries(target: Path) -> None:
+    platforms = [option for name in ARM_PLATFORMS for option in ("--platform", name)]
+    options = ("--only-binary", ":all:", "--no-deps", "--no-compile", "--python-version", PYTHON, *platforms)
+    run_program(sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), *options, *pins())
 
 
-def pins(constraints: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the lines of these distributions in a constraints file.
-
-    Raises:
-        DownloadError: A distribution is not in the file.
-    """
-    lines = {_normalised(line.partition("==")[0]): line for line in constraints.split() if "==" in line}
-    names = tuple(names)
-    if absent := [name for name in names if _normalised(name) not in lines]:
-        raise DownloadError(
-            f"constraints.txt has no version of {', '.join(absent)}: add it, or remove it from LIBRARIES"
-        )
-    return tuple(lines[_normalised(name)] for name in names)
+def pins() -> tuple[str, ...]:
+    """Return the requirements of the libraries, in the versions that the tests use: ``numpy==2.4.6``."""
+    lines = {_normalised(line.partition("==")[0]): line for line in (ROOT / "constraints.txt").read_text().split()}
+    return tuple(lines[_normalised(name)] for name in LIBRARIES)
 
 
-def apt_sources(candidates: Iterable[Path] = APT_SOURCES) -> Path:
-    """Return the file that names Debian's servers.
-
-    Raises:
-        DownloadError: There is none.
-    """
-    candidates = tuple(candidates)
-    for path in candidates:
-        if path.exists() and path.read_text().strip():
-            return path
-    raise DownloadError(f"no sources of apt in {' or '.join(map(str, candidates))}: run make emulate on Debian 12")
-
-
-def apt_configuration(folder: Path, sources: Path) -> str:
-    """Return apt's configuration. Everything that apt writes is in ``folder``."""
-    return f"""APT::Architecture "arm64";
-APT::Architectures {{ "arm64"; "amd64"; }};
-APT::Sandbox::User "";
-Acquire::Languages "none";
-Dir::State "{folder}/state";
-Dir::State::status "{folder}/status";
-Dir::Cache "{folder}/cache";
-Dir::Etc::SourceList "{sources}";
-Dir::Etc::SourceParts "/dev/null";
-"""
-
-
-def check_machine() -> None:
-    """Check that the emulators for this machine's system exist.
-
-    Raises:
-        DownloadError: This is not Linux on x86-64.
-    """
-    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        raise DownloadError(f"this is {sys.platform} on {platform.machine()}: make emulate needs Linux on x86-64")
-
-
-def run_program(*command: str, environment: Mapping[str, str] | None = None) -> str:
-    """Run a program that downloads or unpacks, and return its output.
+def run_program(*command: str, **environment: str) -> None:
+    """Run a program that downloads or unpacks.
 
     Raises:
         DownloadError: The program is not installed, or it fails.
     """
-    name = "pip" if command[1:3] == ("-m", "pip") else command[0]
     try:
-        done = subprocess.run(
-            command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise DownloadError(f"{name} is not installed: run make emulate on Debian 12") from None
-    if "No module named pip" in done.stderr:
-        raise DownloadError(f"pip is not installed for {command[0]}: run {command[0]} -m ensurepip")
+        raise DownloadError(f"{command[0]} is not installed: run make emulate on Debian 12") from None
     if done.returncode:
-        raise DownloadError(
-            f"{name} failed with exit code {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
-        )
-    return done.stdout
+        message = done.stderr.strip() or done.stdout.strip()
+        raise DownloadError(f"{' '.join(command[:4])} ... failed with exit code {done.returncode}: {message}")
 
 
 def _publish(fill: Callable[[Path], None], target: Path) -> None:
@@ -235,18 +170,6 @@ def _publish(fill: Callable[[Path], None], target: Path) -> None:
     temporary.mkdir(parents=True)
     fill(temporary)
     temporary.rename(target)
-
-
-def _installed(package: str) -> str:
-    """Return the entry of an installed package in dpkg's status file."""
-    return f"""Package: {package}
-Status: install ok installed
-Architecture: arm64
-Multi-Arch: same
-Maintainer: none
-Version: 99:0
-Description: omitted
-"""
 
 
 def _normalised(distribution: str) -> str:

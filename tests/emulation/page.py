@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tests.emulation.outcomes import Outcome
+from tests.emulation.results import Outcome
 from tests.golden.digests import Digest
 
 HEAD = """# Emulated CPUs
@@ -17,14 +17,15 @@ CPUs, compares them, and writes this page. It needs Debian 12 on x86-64, but not
 
 Builds compile kernels for ARM without SVE. `neoverse-v1-sve` checks the kernels with SVE too. Kernels of `haswell` and
 `nehalem` are compiled by the rows that are not emulated.
-"""
 
-COLUMNS = ("name", "CPU", "kernels compiled for", "digests", "equal", "different", "not computed", "CPU minutes")
+| name | CPU | kernels compiled for | digests | equal | different | not computed | CPU minutes |
+|---|---|---|---:|---:|---:|---:|---:|
+"""
 
 
 def page(outcomes: Sequence[Outcome], committed: Mapping[str, Digest]) -> str:
     """Return the page in Markdown."""
-    return "\n".join([HEAD, *_table(outcomes), "", *_notes(outcomes, committed), ""])
+    return HEAD + "\n".join([*map(_row, outcomes), "", *_notes(outcomes, committed), ""])
 
 
 def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -32,37 +33,26 @@ def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for outcome in outcomes:
         yield f"{outcome.cpu.name}: {outcome.equal} of {len(outcome.committed)} digests are equal"
         yield from (f"  different: {line}" for line in outcome.different)
-        if outcome.missing:
-            first, *_ = outcome.missing
-            yield f"  not computed: {len(outcome.missing)}, the first is {first} ({outcome.reason})"
+        if missing := outcome.missing:
+            yield f"  not computed: {len(missing)}, the first is {missing[0]} ({outcome.reason})"
 
 
-def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    yield f"| {' | '.join(COLUMNS)} |"
-    yield f"|---|---|---|{'---:|' * (len(COLUMNS) - 3)}"
-    for outcome in outcomes:
-        cells = (
-            outcome.cpu.name,
-            outcome.cpu.title,
-            outcome.record.about.kernels if outcome.record.about else "",
-            len(outcome.committed),
-            outcome.equal,
-            len(outcome.different),
-            len(outcome.missing),
-            f"{outcome.record.seconds / 60:.1f}",
-        )
-        yield f"| {' | '.join(map(str, cells))} |"
+def _row(outcome: Outcome) -> str:
+    counts = len(outcome.committed), outcome.equal, len(outcome.different), len(outcome.missing)
+    cells = (outcome.cpu.name, outcome.cpu.title, outcome.kernels, *counts, f"{outcome.seconds / 60:.1f}")
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _notes(outcomes: Sequence[Outcome], committed: Mapping[str, Digest]) -> Iterator[str]:
     yield f"Digests: {_counts(committed)}.\n"
-    for versions, names in _by_versions(outcomes).items():
-        yield f"Libraries on {', '.join(names)}: {versions}.\n"
+    names_by_versions: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if versions := ", ".join(f"{name} {version}" for name, version in outcome.versions.items()):
+            names_by_versions.setdefault(versions, []).append(outcome.cpu.name)
+    yield from (f"Libraries on {', '.join(names)}: {versions}.\n" for versions, names in names_by_versions.items())
     for outcome in outcomes:
         if outcome.different:
-            yield f"Different on {outcome.cpu.name}:\n"
-            yield from (f"- {line}" for line in outcome.different)
-            yield ""
+            yield "\n".join([f"Different on {outcome.cpu.name}:\n", *(f"- {line}" for line in outcome.different), ""])
         if outcome.missing:
             yield f"Not computed on {outcome.cpu.name} ({outcome.reason}): {_counts(outcome.missing)}.\n"
 
@@ -71,13 +61,3 @@ def _counts(names: Iterable[str]) -> str:
     """Return the number of digests of each part: ``380 corruptions, 48 decoders``."""
     parts = Counter(name.partition("/")[0] for name in names)
     return ", ".join(f"{count} {part}" for part, count in parts.items())
-
-
-def _by_versions(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
-    """Return the CPUs with the same versions of libraries: versions -> names."""
-    found: dict[str, list[str]] = {}
-    for outcome in outcomes:
-        if outcome.record.about:
-            versions = ", ".join(f"{name} {version}" for name, version in outcome.record.about.versions.items())
-            found.setdefault(versions, []).append(outcome.cpu.name)
-    return found

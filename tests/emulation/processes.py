@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from tests.emulation.cpus import Cpu, Emulator
 from tests.emulation.downloads import ROOT, Downloads
 
-POLL_S = 0.2
-"""Seconds between two looks at the processes."""
-
+TIME_LIMIT = "the time limit was reached"
 ONE_THREAD = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Job:
     """A process to run.
 
@@ -31,7 +29,7 @@ class Job:
         content: Standard input.
         output: File to which standard output is appended.
         log: File for messages.
-        after: Name of a job that must end before this one starts.
+        after: Name of an earlier job that must end before this one starts.
     """
 
     name: str
@@ -43,21 +41,15 @@ class Job:
     after: str = ""
 
 
-def command(cpu: Cpu, downloads: Downloads) -> list[str]:
-    """Return the command that computes digests on a CPU."""
-    python = [sys.executable]
-    if cpu.emulator:
-        system = ["-L", str(downloads.system)] if cpu.emulator is Emulator.AARCH64 else []
-        binary = downloads.python if cpu.emulator is Emulator.AARCH64 else sys.executable
-        python = [str(downloads.emulator(cpu.emulator)), "-cpu", cpu.model, *system, str(binary)]
-    features = [] if cpu.features is None else [f"--features={cpu.features}"]
-    return [*python, "-m", "tests.emulation.worker", *features]
-
-
-def environment(cpu: Cpu, downloads: Downloads) -> dict[str, str]:
-    """Return all environment variables of a CPU's process. Its compiled kernels have a folder of their own."""
+def job_of(cpu: Cpu, downloads: Downloads, content: str, output: Path) -> Job:
+    """Return the job that computes digests on a CPU. Its compiled kernels have a folder of their own."""
     arm = cpu.emulator is Emulator.AARCH64
-    return {
+    python = [str(downloads.python if arm else sys.executable)]
+    if cpu.emulator:
+        system = ["-L", str(downloads.system)] if arm else []
+        python = [str(downloads.emulator(cpu.emulator)), "-cpu", cpu.model, *system, *python]
+    features = [] if cpu.features is None else [f"--features={cpu.features}"]
+    environment = {
         **ONE_THREAD,
         "HOME": str(downloads.folder / "home"),
         "LANG": "C.UTF-8",
@@ -69,6 +61,9 @@ def environment(cpu: Cpu, downloads: Downloads) -> dict[str, str]:
         "NUMBA_CPU_FEATURES": "",  # those of NUMBA_CPU_NAME
         **cpu.environment,
     }
+    command = [*python, "-m", "tests.emulation.worker", *features]
+    log = downloads.folder / "logs" / f"{cpu.name}.txt"
+    return Job(cpu.name, command, environment, content, output, log, cpu.compiled_by)
 
 
 def run(jobs: Sequence[Job], at_once: int, seconds: float) -> dict[str, str]:
@@ -82,54 +77,32 @@ def run(jobs: Sequence[Job], at_once: int, seconds: float) -> dict[str, str]:
     Returns:
         Name -> why the job did not finish, for each job that did not.
     """
-    waiting, unfinished = list(jobs), {job.name: "the time limit was reached" for job in jobs}
-    deadline = time.monotonic() + seconds
-    with _running() as running:
-        while (waiting or running) and time.monotonic() < deadline:
-            for job in list(_startable(waiting, running))[: at_once - len(running)]:
-                waiting.remove(job)
-                running[job] = _start(job)
-            for job, process in list(running.items()):
-                if (code := process.poll()) is not None:
-                    del running[job]
-                    unfinished[job.name] = _failure(code, job)
-                    print(f"{job.name}: {unfinished[job.name] or 'finished'}", flush=True)
-            time.sleep(POLL_S)
-    return {name: reason for name, reason in unfinished.items() if reason}
+    deadline, ended = time.monotonic() + seconds, {job.name: Event() for job in jobs}
+    children: list[subprocess.Popen[str]] = []
 
+    def work(job: Job) -> str:
+        try:
+            if job.after in ended:
+                ended[job.after].wait()
+            with open(job.output, "a") as output, open(job.log, "w") as log:
+                child = subprocess.Popen(
+                    job.command, env=dict(job.environment), cwd=ROOT, text=True,
+                    stdin=subprocess.PIPE, stdout=output, stderr=log,
+                )  # fmt: skip
+                children.append(child)
+                child.communicate(job.content, timeout=max(deadline - time.monotonic(), 0.001))
+            *_, last = ["no message", *job.log.read_text(errors="replace").strip().splitlines()]
+            return f"exit code {child.returncode}: {last} (all messages: {job.log})" if child.returncode else ""
+        except subprocess.TimeoutExpired:
+            return TIME_LIMIT
+        finally:
+            ended[job.name].set()
 
-@contextmanager
-def _running() -> Iterator[dict[Job, subprocess.Popen[bytes]]]:
-    """Yield a table for running jobs, and kill those that are left in it."""
-    running: dict[Job, subprocess.Popen[bytes]] = {}
-    try:
-        yield running
-    finally:
-        for process in running.values():
-            process.kill()
-        for process in running.values():
-            process.wait()
-
-
-def _startable(waiting: Sequence[Job], running: Mapping[Job, object]) -> Iterator[Job]:
-    unfinished = {job.name for job in (*waiting, *running)}
-    return (job for job in waiting if job.after not in unfinished)
-
-
-def _start(job: Job) -> subprocess.Popen[bytes]:
-    with (
-        tempfile.TemporaryFile("w+", encoding="utf-8") as content,
-        open(job.output, "a", encoding="utf-8") as output,
-        open(job.log, "w", encoding="utf-8") as log,
-    ):
-        content.write(job.content)
-        content.seek(0)
-        return subprocess.Popen(job.command, env=job.environment, cwd=ROOT, stdin=content, stdout=output, stderr=log)
-
-
-def _failure(code: int, job: Job) -> str:
-    """Return why a process failed; empty if it did not."""
-    if code == 0:
-        return ""
-    lines = job.log.read_text(errors="replace").strip().splitlines() or ["no message"]
-    return f"exit code {code}: {lines[-1]} (all messages: {job.log})"
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            reasons = dict(zip(ended, pool.map(work, jobs), strict=True))
+        finally:
+            for child in children:
+                child.kill()
+                child.wait()
+    return {name: reason for name, reason in reasons.items() if reason}

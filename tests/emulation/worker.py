@@ -11,6 +11,7 @@ import platform
 import sys
 import time
 from importlib import metadata
+from typing import Any
 from unittest.mock import patch
 
 from numba.core.codegen import JITCPUCodegen
@@ -36,20 +37,18 @@ def compute(names: list[str]) -> None:
 
     Imports of the project are local, because numba asks for the features only once, when the first kernel is declared.
     """
-    from tests.emulation.records import about_line, digest_line, error_line
+    from tests.emulation.results import print_line
     from tests.golden.digests import computations
 
     functions = computations()
-    print(about_line(_kernels(), _versions()), end="", flush=True)
+    print_line(kernels=_kernels(), versions=_versions())
     for name in names:
         start = time.process_time()
         try:
-            digest = functions[name]()
+            found: dict[str, Any] = {"digest": functions[name]()}
         except Exception as error:  # it is reported as a difference
-            line = error_line(name, f"{type(error).__name__}: {error}", time.process_time() - start)
-        else:
-            line = digest_line(name, digest, time.process_time() - start)
-        print(line, end="", flush=True)
+            found = {"error": f"{type(error).__name__}: {error}"}
+        print_line(name=name, seconds=time.process_time() - start, **found)
 
 
 def _kernels() -> str:

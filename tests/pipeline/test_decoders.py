@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import io
 import shutil
-import struct
 import subprocess
-import zlib
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,15 +68,30 @@ def test_cmyk_is_converted_as_pillow_does() -> None:
         np.testing.assert_array_equal(decode(data), np.asarray(image.convert("RGB")))
 
 
-@pytest.mark.parametrize("header", ["P2 5000 5000 255", "P5 5000 5000 4095", "P6 5000 5000 65535"])
-def test_large_images_that_pillow_decodes_in_python_are_refused(header: str) -> None:
-    with pytest.raises(SampleError, match="5000 x 5000 pixels are more than the 16777216 allowed"):
-        decode(f"{header}\n".encode())
+SIDE = int(MAX_PIXELS**0.5) + 1
 
 
-def test_float_pixels_fail_with_their_mode() -> None:
-    with pytest.raises(SampleError, match="mode F"):
-        decode(encoded(Image.fromarray(GREY.astype(np.float32)), "TIFF"))
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "empty"),
+        (b"#!/bin/sh\necho no picture\n", "not a supported image format"),
+        (encoded(Image.fromarray(RGB))[:-300], "cannot be decoded"),
+        # Pillow would start Ghostscript for EPS files.
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n", "not a supported image"),
+        (encoded(Image.fromarray(GREY.astype(np.float32)), "TIFF"), "mode F"),
+        (encoded(Image.new("1", (SIDE, SIDE))), f"{SIDE} x {SIDE} pixels are more than"),
+        # Pillow decodes these in Python.
+        *(
+            (f"{header}\n".encode(), "5000 x 5000 pixels are more than the 16777216 allowed")
+            for header in ("P2 5000 5000 255", "P5 5000 5000 4095", "P6 5000 5000 65535")
+        ),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_other_files_and_large_images_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(SampleError, match=message):
+        decode(data)
 
 
 @pytest.mark.parametrize(
@@ -95,41 +107,6 @@ def test_pixels_are_as_stored_whatever_the_orientation_tag(kind: str, options: d
         np.testing.assert_array_equal(decode(tagged), decode(plain))
         if kind in ("JPEG", "PNG"):  # as indexed data sets are read
             np.testing.assert_array_equal(ENCODERS[kind.lower()](name=kind.lower()).decode(tagged), decode(plain))
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "empty"),
-        (b"#!/bin/sh\necho no picture\n", "not a supported image format"),
-        (encoded(Image.fromarray(RGB))[:-300], "cannot be decoded"),
-        # Pillow would start Ghostscript for EPS files.
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n", "not a supported image"),
-    ],
-)
-def test_foreign_bytes_fail(data: bytes, message: str) -> None:
-    with pytest.raises(SampleError, match=message):
-        decode(data)
-
-
-def test_decompression_bombs_raise_before_decoding(tmp_path: Path) -> None:
-    """The file is a PNG of a few bytes that declares 30,000 x 30,000 pixels."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", 30_000, 30_000, 8, 2, 0, 0, 0)
-    bomb = (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(b"\0" * 1000))
-        + chunk(b"IEND", b"")
-    )
-    with pytest.raises(SampleError, match=r"bomb|more than"):
-        decode(bomb)
-    side = int(MAX_PIXELS**0.5) + 1
-    with pytest.raises(SampleError, match=f"{side} x {side} pixels are more than"):
-        decode(encoded(Image.new("1", (side, side))))
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)

@@ -85,17 +85,21 @@ def test_differences_name_versions_and_files() -> None:
     assert fault == f"numpy from {here.files['numpy'][0]}, not /elsewhere/numpy.py"
 
 
+INVALID = ("", " ", "localhost", "host:", ":6379", "host:123456", "host:²", "ray://host:10001", "local", "-1")
+UNREACHABLE = ("127.0.0.1:99999", "[::1]:1", "a..b:1", f"{'x' * 300}:1", "nul\0:1")
+
+
 @pytest.mark.parametrize(
-    "address", ["", " ", "localhost", "host:", ":6379", "host:123456", "host:²", "ray://host:10001", "local", "-1"]
+    ("workers", "address", "message"),
+    [
+        *((None, address, r"invalid address .*10\.0\.0\.1:6379") for address in INVALID),
+        *((None, address, "no Ray cluster answers at") for address in UNREACHABLE),
+        *((count, None, f"invalid --workers {count}: use at most") for count in (10**6, 10**30)),
+        (MAX_WORKERS + 1, "127.0.0.1:1", f"invalid --workers {MAX_WORKERS + 1}: use at most"),
+    ],
 )
-def test_an_invalid_address_is_refused(address: str) -> None:
-    with pytest.raises(UserError, match=r"invalid address .*10\.0\.0\.1:6379"), cluster(None, address):
-        pass
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:99999", "[::1]:1", "a..b:1", f"{'x' * 300}:1", "nul\0:1"])
-def test_an_unreachable_address_is_refused(address: str) -> None:
-    with pytest.raises(UserError, match="no Ray cluster answers at"), cluster(None, address):
+def test_invalid_clusters_are_refused(workers: int | None, address: str | None, message: str) -> None:
+    with pytest.raises(UserError, match=message), cluster(workers, address):
         pass
 
 
@@ -112,9 +116,3 @@ def test_a_server_that_is_not_ray_is_refused() -> None:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(UserError, match="not a Ray head"), cluster(None, address):
             pass
-
-
-@pytest.mark.parametrize(("workers", "address"), [(10**6, None), (10**30, None), (MAX_WORKERS + 1, "127.0.0.1:1")])
-def test_too_many_workers_are_refused(workers: int, address: str | None) -> None:
-    with pytest.raises(UserError, match=f"invalid --workers {workers}: use at most"), cluster(workers, address):
-        pass
