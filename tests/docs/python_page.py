@@ -6,167 +6,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import robustshards as rs
 
-INTRODUCTION = """\
-# Python
-
-<!-- Generated from tests/docs/python_page.py and the docstrings by `make docs`. Do not edit. -->
-
-`import robustshards as rs` offers the functions of the command line and those for single images. Functions print
-nothing, except for the progress bar of `rs.benchmark`, which `progress=False` turns off. They return typed values, and
-leave signal handlers, the current folder, the environment, and the random generators and settings of torch, NumPy,
-OpenCV and Python unchanged. Heavy libraries are imported on first use, so that the import itself is fast.
-
-## Images in memory
-
-Images are uint8 RGB arrays of shape (height, width, 3). Inputs are never modified. Equal seeds give equal images, so
-give every image its own seed; without seeds, all images get the same noise, and the second one a warning:
-
-```python
-import numpy as np
-import robustshards as rs
-
-images = [np.full((224, 224, 3), level, np.uint8) for level in (64, 128)]
-for index, image in enumerate(images):
-    for name in rs.corruptions.names("benchmark"):
-        corrupted = rs.corrupt(image, name, severity=3, seed=index)
-        assert corrupted.shape == image.shape
-```
-
-`seed` uses a fast generator of this package. To draw in the order of the published scripts, pass NumPy's legacy
-generator instead:
-
-```python
-import numpy as np
-import robustshards as rs
-
-image = np.full((224, 224, 3), 128, np.uint8)
-published = rs.corrupt(image, "gaussian_noise", 3, rng=np.random.RandomState(1003))
-```
-
-The candidates of ImageNet-Syn2Nat have one setting each. What they draw is available on its own, and can be applied
-again:
-
-```python
-import numpy as np
-import robustshards as rs
-
-image = np.full((224, 224, 3), 128, np.uint8)
-for name in rs.corruptions.names("syn2nat"):
-    draws = rs.corruptions.draw(image, name, seed=1)
-    assert (rs.corruptions.apply(image, name, draws) == rs.corrupt(image, name, seed=1)).all()
-```
-
-A perturbation makes a sequence of frames. It starts from the whole photograph, since moving frames show content from
-outside of the centre crop. `rs.perturbations.frame` makes one frame without the others:
-
-```python
-import numpy as np
-import robustshards as rs
-
-photograph = np.full((375, 500, 3), 128, np.uint8)
-frames = rs.perturb(photograph, "rotate", seed=1)
-assert frames.shape == (31, 224, 224, 3)
-assert (rs.perturbations.frame(photograph, "rotate", 17, seed=1) == frames[17]).all()
-```
-
-System noise (ImageNet-S) is the choice of decoder and resize operator, so it starts from an encoded file:
-
-```python
-from pathlib import Path
-
-import robustshards as rs
-
-photograph = next(Path("photographs").rglob("*.jpg"))
-prepared = rs.system_noise(photograph.read_bytes(), decoder="opencv", resize="opencv-area")
-assert prepared.shape == (224, 224, 3)
-```
-
-## Data sets
-
-`rs.build` writes what `robustshards build` writes, and resumes in the same way. `rs.open` reads it; each sample is
-compared with its digest. `len(data)` is the number of samples. Notebooks show a data set as a table, a sample as a
-picture:
-
-```python
-import robustshards as rs
-
-result = rs.build("imagenet-c", "photographs", "snow", only="snow", severities=(1, 5), encoder="png", limit=2)
-assert result.complete and result.failed == 0
-for sample in rs.open("snow").samples("snow", level=5):
-    image, label = sample.pixels(), sample.row.label  # uint8 (224, 224, 3), int
-```
-
-To change any other field of a recipe, load it and call `changed`, or pass `fields`:
-
-```python
-import robustshards as rs
-
-recipe = rs.recipes.load("imagenet-c").changed(encoder={"name": "jpeg", "quality": 90}, transforms={"levels": [1, 3]})
-rs.build(recipe, "photographs", "foggy", only="fog", limit=2)
-```
-
-## Models
-
-A `torch.nn.Module` in memory is evaluated in the calling process; it is copied and not modified. Models can also be
-given by name, as on the [command line](evaluation.md#models). [Evaluation](evaluation.md#from-python) has more examples
-of models that adapt at test time and of `rs.benchmark`, which renders, evaluates and reports in one call:
-
-```python
-import robustshards as rs
-import torch
-
-model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 5))
-evaluation = rs.evaluate(model, "snow", name="linear")
-print(evaluation.summary())
-error = evaluation.figures()["mean corruption error (unnormalised)"]  # a fraction
-report = rs.report(evaluation, out="report")
-```
-
-Metrics are functions of arrays, also without models and files. Errors are fractions; their axes are corruptions and
-severities ([definitions](metrics.md)):
-
-```python
-import robustshards as rs
-
-ce = rs.metrics.corruption_error([[0.2, 0.3, 0.4]], baseline=[[0.4, 0.5, 0.6]])
-assert abs(ce[0] - 0.6) < 1e-9
-```
-
-## Types
-
-The package is typed. Type checkers refuse unknown names of corruptions and perturbations, severities, profiles,
-precisions and executors, as in `rs.corrupt(image, "fogg")`. For a name or a severity that is known only when the
-program runs, `rs.corruptions.corruptor` accepts any. Transforms of data sets are `str`, since
-[packages can add families](extending.md).
-
-```python
-import numpy as np
-import robustshards as rs
-
-image = np.full((224, 224, 3), 128, np.uint8)
-for name in "fog,snow".split(","):
-    corrupted = rs.corruptions.corruptor(name, severity=3)(image, 1)
-```
-
-## Errors
-
-Invalid input raises `rs.UserError`. Its message says what is wrong, what is allowed, and what to do. A message may name
-an option of the command line: `--batch-size` is the argument `batch_size`.
-
-```python
-import robustshards as rs
-
-try:
-    rs.build("imagenet-c", "photographs", "nowhere", only="foggy")
-except rs.UserError as error:
-    print(error)
-```"""
+INTRODUCTION = Path(__file__).with_suffix(".md")
+"""The examples, above the reference."""
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises|Source):(?:\n| (.*)\n?)", re.MULTILINE)
 ENTRY = re.compile(r"^(\w+): ")
@@ -185,7 +33,7 @@ class Section(NamedTuple):
 def page() -> str:
     """Return the page as Markdown."""
     values = {name: getattr(rs, name) for name in rs.__all__}
-    parts = [INTRODUCTION, "## Functions"]
+    parts = [INTRODUCTION.read_text().strip(), "## Functions"]
     for name, value in values.items():
         if inspect.isfunction(value):
             parts += _function(f"rs.{name}", value)
