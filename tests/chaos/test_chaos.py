@@ -17,8 +17,11 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.large
 
-QUICK = ("local, driver killed, files torn", "local, source files gone", "all at once")
-"""Scenarios that no other test covers. Other tests inject worker deaths, poison and full disks one at a time."""
+QUICK = (
+    *("workers killed", "local workers killed", "machines lost", "permanent straggler", "permanent local straggler"),
+    *("local, driver killed, files torn", "local, source files gone", "all at once"),
+)
+"""Scenarios that no other test covers. Other tests inject poison and full disks one at a time."""
 
 
 @pytest.fixture(scope="module")

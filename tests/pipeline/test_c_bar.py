@@ -15,13 +15,8 @@ from corruptions.catalogue import SEVERITIES
 from pipeline.datasets.opening import open_built
 from pipeline.errors import UserError
 from pipeline.evaluate.report.load import open_evaluation
-from pipeline.images.decoders import decode
-from pipeline.images.resizers import prepare
 from pipeline.recipes import library
-from pipeline.sources.kinds import open_source
 from pipeline.transforms.family import Condition
-from pipeline.transforms.imagenet_c_bar import FAMILY
-from pipeline.transforms.seeds import sample_seed
 from tests.conftest import Run
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.exports import exported, rows_of
@@ -98,30 +93,6 @@ def test_list_shows_the_levels(robustshards: Run) -> None:
 
 
 # Builds
-
-
-def test_pixels_are_those_of_corrupt(cifar: Path, small: Path) -> None:
-    source, data_set, rows = open_source("cifar-10", str(cifar)), open_built(str(small)), rows_of(small)
-    images = {image.id: np.asarray(source.read(image)) for image in source}
-    assert len(rows) == 50 * IMAGES
-    assert list(dict.fromkeys(row.transform for row in rows)) == list(FAMILY.names_in("cifar"))
-    for row in rows:
-        seed = sample_seed(0, row.source_id, row.transform, row.level)
-        expected = corruptions.corrupt(images[row.source_id], row.transform, row.level, profile="cifar", seed=seed)
-        np.testing.assert_array_equal(data_set.pick(row).pixels(), expected, row.key)
-
-
-def test_samples_are_jpegs_that_verify_rebuilds(large: Path, photographs: Path, robustshards: Run) -> None:
-    (row, *_), recipe = rows_of(large), library.load("imagenet-c-bar")
-    assert (row.encoder, row.height, row.width) == ("jpeg quality=85 optimize=true", 224, 224)
-    image = prepare(decode((photographs / row.origin).read_bytes(), "pillow"), recipe.prepare.steps)
-    corrupted = corruptions.corrupt(
-        image, row.transform, row.level, seed=sample_seed(0, row.source_id, row.transform, row.level)
-    )
-    assert open_built(str(large)).pick(row).payload() == recipe.encoder.encode(corrupted)
-    done = robustshards("verify", large, "--deep", "--samples", 50, "--json")
-    facts = json.loads(done.stdout)
-    assert (facts["samples"], facts["faults"], facts["regenerated"], facts["deep_faults"]) == (50, [], 50, [])
 
 
 # Exports and indexes

@@ -15,7 +15,7 @@ import pytest
 import corruptions
 from manifests import Row
 from pipeline.datasets.built import MAX_DRAWN_SIDE, Built
-from pipeline.datasets.opening import open_built, open_data_set
+from pipeline.datasets.opening import open_built
 from pipeline.images.decoders import decode
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
@@ -57,15 +57,6 @@ def described(folder: Path, row: Row) -> dict[str, Any]:
     return content
 
 
-def test_pixels_are_those_of_corrupt(candidates: Path, photographs: Path) -> None:
-    data_set, rows = open_built(str(candidates)), rows_of(candidates)
-    assert [(row.transform, row.level) for row in rows[::IMAGES]] == [(n, 1) for n in corruptions.names("candidates")]
-    for row in rows:
-        seed = sample_seed(0, row.source_id, row.transform, 1)
-        expected = corruptions.corrupt(prepared(photographs, row), row.transform, seed=seed)
-        np.testing.assert_array_equal(data_set.pick(row).pixels(), expected, row.transform)
-
-
 def test_samples_record_what_was_drawn(candidates: Path, photographs: Path) -> None:
     data_set = open_built(str(candidates))
     for row in rows_of(candidates):
@@ -103,13 +94,6 @@ def test_list_shows_categories_and_draws(robustshards: Run) -> None:
     assert facts["syn2nat"]["Border"] == {"category": "", "set": "candidates", "version": 1, "draws": []}
     assert facts["families"]["syn2nat"]["levels"] == [1]
     assert {"imagenet-syn2nat", "imagenet-syn2nat-candidates-clean"} <= set(facts["recipes"])
-
-
-def test_verify_checks_every_sample(candidates: Path, robustshards: Run) -> None:
-    done = robustshards("verify", candidates, "--deep", "--samples", 80, "--json")
-    facts = json.loads(done.stdout)
-    assert (facts["samples"], facts["faults"], facts["regenerated"], facts["deep_faults"]) == (80, [], 80, [])
-    assert robustshards("verify", candidates, "--quick").returncode == 0
 
 
 def test_verify_names_a_sample_whose_draws_were_changed(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
@@ -151,16 +135,6 @@ def test_preview_shows_what_was_drawn(candidates: Path, tmp_path: Path, robustsh
     scale = described(candidates, row)["draws"]["scale"]
     assert f'<span title="scale {scale}">scale {scale}</span>' in page
     assert page.count("<img loading") == 40
-
-
-@pytest.mark.parametrize("layout", ["imagefolder", "imagefolder-tfds", "cifar-npy"])
-def test_exports_are_recognised(candidates: Path, tmp_path: Path, robustshards: Run, layout: str) -> None:
-    robustshards.succeed("export", candidates, "--to", layout, "--out", tmp_path / "files")
-    done = robustshards("index", tmp_path / "files", "--out", tmp_path / "index", "--json")
-    facts = json.loads(done.stdout)
-    assert (facts["family"], facts["samples"], len(facts["steps"])) == ("syn2nat", 40 * IMAGES, 40)
-    assert robustshards("verify", tmp_path / "index", "--data", tmp_path / "files").returncode == 0
-    assert open_data_set(str(tmp_path / "index")).draws(rows_of(tmp_path / "index")[0]._asdict()) is None
 
 
 def test_an_evaluation_is_reported_with_residual_robustness(
