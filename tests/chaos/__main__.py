@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.chaos.log import Log
-from tests.chaos.report import Run, environment, read_facts, split_page, write_facts, write_page
+from tests.chaos.report import Run, environment, split_page, write_facts, write_page
 from tests.chaos.scenarios import SCENARIOS, shares
 from tests.chaos.stage import STORES, stage
 from tests.chaos.trial import Result, run_scenario
@@ -20,8 +20,6 @@ WORK, FACTS = Path("build/chaos"), Path("build/chaos.json")
 def main() -> int:
     """Run the scenarios. Return 0 if all data sets are complete and identical, 1 otherwise."""
     arguments = _arguments()
-    if arguments.facts:
-        return _finish(read_facts(arguments.facts), arguments.report)
     shutil.rmtree(WORK, ignore_errors=True)
     start, log, results = time.monotonic(), Log(), list[Result]()
     selected = [scenario for scenario in SCENARIOS if arguments.only in scenario.name]
@@ -35,13 +33,8 @@ def main() -> int:
             print(result.line(), flush=True)
     run = Run(arguments.seed, arguments.faults, time.monotonic() - start, results, log.faults, environment())
     write_facts(run, FACTS)
-    return _finish(run, arguments.report)
-
-
-def _finish(run: Run, page: Path | None) -> int:
-    """Write the page, print the summary and return the exit code."""
-    if page:
-        write_page(run, page)
+    if arguments.report:
+        write_page(run, arguments.report)
     print(run.summary())
     return 0 if run.passed() else 1
 
@@ -54,9 +47,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="Use fewer images.")
     parser.add_argument("--store", choices=STORES, default="moto", help="S3 server to use.")
     parser.add_argument("--report", type=_page, help="Page to write the figures into, for example docs/faults.md.")
-    parser.add_argument(
-        "--facts", type=Path, help="Facts of an earlier run to report, for example build/chaos.json; runs nothing."
-    )
     return parser.parse_args()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import subprocess
 import time
@@ -166,31 +167,27 @@ def _fill_disk(scene: Scene) -> str | None:
     return f"{written / 2**20:.1f} MiB of ballast"
 
 
-def _truncate_file(pattern: str) -> Inject:
-    """Truncate one of the files, as a power failure before a flush does."""
+def _damage(pattern: str, damage: Callable[[Path, Random], object]) -> Inject:
+    """Damage one of the files."""
 
     def inject(scene: Scene) -> str | None:
         files = sorted(_folder(scene).glob(pattern))
         if not files:
             return None
-        truncated = scene.random.choice(files)
-        with open(truncated, "r+b") as file:
-            file.truncate(scene.random.randrange(truncated.stat().st_size))
-        return truncated.name
+        chosen = scene.random.choice(files)
+        damage(chosen, scene.random)
+        return chosen.name
 
     return inject
 
 
-def _lose_file(pattern: str) -> Inject:
-    def inject(scene: Scene) -> str | None:
-        files = sorted(_folder(scene).glob(pattern))
-        if not files:
-            return None
-        lost = scene.random.choice(files)
-        lost.unlink()
-        return lost.name
+def _truncate(file: Path, random: Random) -> None:
+    """Truncate a file, as a power failure before a flush does."""
+    os.truncate(file, random.randrange(file.stat().st_size))
 
-    return inject
+
+def _lose(file: Path, random: Random) -> None:
+    file.unlink()
 
 
 def _remove_source(last_class: bool) -> Inject:
@@ -226,10 +223,10 @@ INJECTORS: Mapping[str, Injector] = {
     ),
     "s3-unavailable": Injector("S3 answers every request with 503 for two to five seconds", _make_store_unavailable),
     "disk-full": Injector("a file takes all free space of the disk", _fill_disk),
-    "torn-shard": Injector("after a kill, a finished tar is truncated", _truncate_file(_SHARDS), False),
-    "torn-part": Injector("after a kill, a finished manifest part is truncated", _truncate_file(_PARTS), False),
-    "lost-shard": Injector("after a kill, a finished tar is removed", _lose_file(_SHARDS), False),
-    "lost-part": Injector("after a kill, a finished manifest part is removed", _lose_file(_PARTS), False),
+    "torn-shard": Injector("after a kill, a finished tar is truncated", _damage(_SHARDS, _truncate), False),
+    "torn-part": Injector("after a kill, a finished manifest part is truncated", _damage(_PARTS, _truncate), False),
+    "lost-shard": Injector("after a kill, a finished tar is removed", _damage(_SHARDS, _lose), False),
+    "lost-part": Injector("after a kill, a finished manifest part is removed", _damage(_PARTS, _lose), False),
     "source-gone": Injector("a source file disappears after it was listed, before it is read", _remove_source(False)),
     "source-changed": Injector("a source file disappears while the source is being listed", _remove_source(True)),
 }

@@ -72,16 +72,13 @@ class LocalMachines(Machines):
 
     @property
     def options(self) -> Sequence[str]:
-        """Return the options with which the command starts child processes."""
         return ("--executor", "local", "--workers", str(self._count))
 
     @property
     def available(self) -> Sequence[psutil.Process]:
-        """Return the workers of all running commands."""
         return [process for process in _children(psutil.Process().pid) if is_local_worker(process)]
 
     def workers(self, machine: psutil.Process) -> list[psutil.Process]:
-        """Return the worker itself."""
         return [machine]
 
 
@@ -102,12 +99,10 @@ class RayMachines(Machines):
 
     @property
     def options(self) -> Sequence[str]:
-        """Return the options with which the command joins the cluster."""
         return ("--address", str(self._cluster.address), "--workers", str(self._count))
 
     @property
     def available(self) -> Sequence[Any]:
-        """Return the machines that are not lost."""
         return self._available
 
     def restore(self) -> None:
@@ -119,7 +114,6 @@ class RayMachines(Machines):
             self._available.append(self._cluster.add_node(num_cpus=1, **self._options))
 
     def workers(self, machine: Any) -> list[psutil.Process]:
-        """Return the processes of the builds' workers on a machine."""
         return [process for process in _children(_raylet(machine).pid) if is_ray_worker(process)]
 
     def raylet(self, machine: Any) -> psutil.Process:
@@ -135,7 +129,6 @@ class RayMachines(Machines):
         return raylet.pid
 
     def close(self) -> None:
-        """Stop the cluster."""
         super().close()
         self._cluster.shutdown()
 

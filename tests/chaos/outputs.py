@@ -35,12 +35,10 @@ class FolderOutput:
         self.location = str(folder)
 
     def committed(self) -> int:
-        """Return the number of published manifest parts."""
         parts = self.folder / "manifest"
         return len(os.listdir(parts)) if parts.is_dir() else 0
 
     def fetched(self, folder: Path) -> Path:
-        """Return the folder itself."""
         return self.folder
 
 
@@ -53,7 +51,6 @@ class BucketOutput:
         self.location = f"{store.url}/{name}"
 
     def committed(self) -> int:
-        """Return the number of published manifest parts."""
         return len(self._files.find(f"{self._prefix}/manifest"))
 
     def fetched(self, folder: Path) -> Path:

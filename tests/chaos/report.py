@@ -22,15 +22,8 @@ BEGIN, END = "<!-- figures of the last `make chaos` -->", "<!-- end of figures -
 """Markers of a page. The text between them is generated; the text around them is written by hand."""
 
 _TITLES = (
-    "scenario",
-    "engine",
-    "source to output",
-    "faults",
-    "builds",
-    "runs",
-    "temporarily failed",
-    "seconds",
-    "result",
+    *("scenario", "engine", "source to output", "faults", "builds", "runs"),
+    *("temporarily failed", "seconds", "result"),
 )
 
 DESCRIPTIONS: Mapping[str, str] = {
@@ -85,14 +78,6 @@ def write_facts(run: Run, path: Path) -> None:
     """Write all facts of a run as JSON."""
     facts = {"sound": run.passed(), "kinds": run.kinds(), **asdict(run)}
     path.write_text(json.dumps(facts, indent=1) + "\n")
-
-
-def read_facts(path: Path) -> Run:
-    """Read the facts of an earlier run."""
-    facts = json.loads(path.read_text())
-    results = [Result(**each) for each in facts["results"]]
-    faults = [Fault(**each) for each in facts["faults"]]
-    return Run(facts["seed"], facts["asked_for"], facts["seconds"], results, faults, facts["place"])
 
 
 def write_page(run: Run, page: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.__main__ import main
 from tests.chaos.log import Fault, Log
-from tests.chaos.report import BEGIN, DESCRIPTIONS, END, Run, read_facts, write_facts, write_page
+from tests.chaos.report import BEGIN, DESCRIPTIONS, END, Run, write_page
 from tests.chaos.scenarios import SCENARIOS, Scenario, shares
 from tests.chaos.stage import Stage, stage
 from tests.chaos.trial import Result, run_scenario
@@ -57,8 +57,6 @@ def test_page_keeps_text_around_the_figures_and_names_failures(tmp_path: Path) -
     assert "old figures" not in text
     assert "FAILED: build 1: 4 missing files: a, b" in text
     assert not run.passed()
-    write_facts(run, tmp_path / "facts.json")
-    assert read_facts(tmp_path / "facts.json") == run
 
 
 def test_page_without_markers_is_not_changed(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -203,56 +201,3 @@ def interrupted_twice(driver: subprocess.Popen[str]) -> str:
     while "Ctrl-C again to stop at once" not in (line := driver.stderr.readline()):
         assert line, "the command did not confirm the first Ctrl-C"
     return interrupted(driver)
-
-
-@pytest.mark.parametrize("joined", [True, False])
-def test_killed_and_suspended_workers_are_replaced(
-    photographs: Path, tmp_path: Path, ray_address: str, undisturbed: dict[str, str], joined: bool
-) -> None:
-    here = psutil.Process()  # the cluster was started by the tests
-    before = set(here.children(recursive=True))
-    driver = start(photographs, tmp_path, "--json", *(("--address", ray_address) if joined else LOCAL))
-
-    def workers() -> list[psutil.Process]:
-        found = [each for each in here.children(recursive=True) if is_worker(each) and each not in before]
-        return sorted(found, key=lambda each: each.pid)
-
-    killed = set()
-    for shards in (5, 30):
-        wait_for(lambda shards=shards: committed(tmp_path) > shards and workers())  # type: ignore[misc]
-        worker = workers()[0]
-        worker.kill()
-        killed.add(worker.pid)
-    wait_for(lambda: committed(tmp_path) > 60 and workers())
-    stopped = workers()[0]
-    stopped.suspend()
-    output, errors = driver.communicate(timeout=300)
-    assert driver.returncode == 0, errors
-    facts = json.loads(output)
-    assert (facts["samples_made"], facts["shards_made"]) == (facts["samples"], facts["shards"]) == (SHARDS, SHARDS)
-    named = {int(pid) for pid in re.findall(r" of 3\), retrying: process (\d+) on ", errors)}
-    assert named <= killed  # one that was idle has lost no work
-    assert data_digests(tmp_path) == undisturbed
-    psutil.wait_procs([stopped], timeout=60)
-    assert not stopped.is_running()
-
-
-def test_a_lost_machine_that_is_not_replaced(photographs: Path, tmp_path: Path, undisturbed: dict[str, str]) -> None:
-    """The remaining workers do its work, although there are fewer than requested."""
-    from ray.cluster_utils import Cluster
-
-    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
-    node: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
-    machines = Cluster(
-        initialize_head=True, head_node_args={**node, "include_dashboard": False, "_system_config": quick}
-    )
-    try:
-        second = machines.add_node(**node)
-        driver = start(photographs, tmp_path, "--address", machines.address)
-        wait_for(lambda: committed(tmp_path) > 5)
-        machines.remove_node(second, allow_graceful=False)
-        _, errors = driver.communicate(timeout=300)
-        assert driver.returncode == 0, errors
-    finally:
-        machines.shutdown()
-    assert data_digests(tmp_path) == undisturbed
