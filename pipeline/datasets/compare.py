@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from importlib import resources
+from itertools import groupby, starmap
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from pipeline.datasets.opening import read_recipe
 from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE, RENDERED_FILE, ROOTS_FILE
 from pipeline.datasets.roots import SIZES, ConditionRoots, Roots, parse_roots, read_roots, roots_of
 from pipeline.errors import UserError
+from pipeline.recipes.levels import shown_levels
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import Store, open_store
 from pipeline.text import counted, printable
@@ -60,6 +63,15 @@ IN_ROWS = {"decoder", "resize", "only", "levels"}
 """Fields of these tables that rows tell better."""
 
 
+def _named(conditions: Iterable[Condition]) -> str:
+    """Return sorted conditions as text, those of a transform together: ``contrast-3; fog 1-5``."""
+    parts = []
+    for transform, group in groupby(conditions, key=lambda each: each.transform):
+        levels = [each.level for each in group]
+        parts.append(printable(transform) + (f"-{levels[0]}" if len(levels) == 1 else f" {shown_levels(levels)}"))
+    return "; ".join(parts)
+
+
 @dataclass(frozen=True)
 class Difference:
     """A difference of two data sets.
@@ -80,12 +92,15 @@ class Difference:
 
     def __str__(self) -> str:
         """Return it as a line."""
-        name = "the data sets" if self.condition is None else printable(str(self.condition))
+        return self.line([self.condition] if self.condition else [])
+
+    def line(self, conditions: Sequence[Condition]) -> str:
+        """Return it as a line that names all conditions with this difference; none if it concerns all of them."""
         known = ""
-        if self.samples is not None:
+        if self.first and self.samples is not None:
             shown = ", ".join(map(printable, self.first)) + (", ..." if self.samples > len(self.first) else "")
-            known = f" of {counted(self.samples, 'sample')} ({shown})" if self.first else ""
-        return f"{name}: other {self.what}{known}: {'; also '.join(self.causes)}"
+            known = f" of {counted(self.samples, 'sample')}{' each' * (len(conditions) > 1)} ({shown})"
+        return f"{_named(conditions) or 'the data sets'}: other {self.what}{known}: {'; also '.join(self.causes)}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +134,7 @@ class Comparison:
         """Yield the result as lines: one if they are equal."""
         shared = len(self.roots[0].conditions) - len(self.only[0])
         only = [
-            f"only in the {which}: {', '.join(printable(str(each)) for each in names)}"
+            f"only in the {which}: {_named(names)}"
             for which, names in zip(("first", "second"), self.only, strict=True)
             if names
         ]
@@ -128,7 +143,10 @@ class Comparison:
             yield "; ".join([f"equal: {counted(shared, 'condition')}, {what}", *self.notes])
             return
         yield f"different: {counted(len(self.differences), 'difference')} in {counted(shared, 'shared condition')}"
-        yield from map(str, self.differences)
+        alike = defaultdict[Difference, list[Condition]](list)
+        for each in self.differences:
+            alike[replace(each, condition=None)] += [each.condition] if each.condition else []
+        yield from starmap(Difference.line, alike.items())
         yield from only
         yield from self.notes
 
@@ -275,7 +293,7 @@ def _difference(one: Listed, other: Listed, ours: ConditionRoots, theirs: Condit
         if left != right:
             causes.append(f"{left:,} and {right:,} {what}")
     if one.roots.recipe_sha256 != other.roots.recipe_sha256 or not causes:
-        causes.append("compare the data sets instead of lists of roots to learn more")
+        causes.append("perhaps other settings: compare the data sets instead of lists of roots to learn which")
     return Difference(ours.condition, "pixels", None, (), tuple(causes))
 
 
@@ -293,10 +311,10 @@ def _difference_of_rows(one: Listed, other: Listed, condition: Condition) -> Dif
     if count := pc.sum(changed).as_py():
         causes.append(f"other source files ({count:,} of {counted(both.num_rows, 'differing sample')})")
     if alone.num_rows:
-        parts = [alone.filter(pc.is_valid(alone[f"status{which}"]))[f"pixel_sha256{which}"] for which in ("", "_2")]
-        left, right = (sorted(part.to_pylist(), key=str) for part in parts)
-        words = "other source ids of the same images" if left and left == right else "other source images"
-        causes.append(f"{words} ({len(left):,} only in the first, {len(right):,} only in the second)")
+        left, right = (alone.num_rows - alone[f"status{which}"].null_count for which in ("", "_2"))
+        same = any(_same_values(alone, name) for name in ("source_sha256", "pixel_sha256"))
+        words = "other source ids of the same images" if same else "other source images"
+        causes.append(f"{words} ({left:,} only in the first, {right:,} only in the second)")
     rest = both.filter(pc.invert(changed))
     failed = rest.filter(_unequal(rest, "status"))
     if failed.num_rows:
@@ -320,6 +338,12 @@ def _row_causes(rows: pa.Table, named: Sequence[tuple[str, str]]) -> Iterator[st
             said.add(cause)
             pair = (printable(str(differing[each][0])) for each in (name, f"{name}_2"))
             yield f"{cause} ({name} {' and '.join(pair)})"
+
+
+def _same_values(rows: pa.Table, name: str) -> bool:
+    """Return whether both manifests know the same values of a column, in rows that only one of them has."""
+    left, right = (sorted(filter(None, rows[each].to_pylist())) for each in (name, f"{name}_2"))
+    return bool(left) and left == right
 
 
 def _texts(rows: pa.Table, name: str) -> list[pa.ChunkedArray]:

@@ -245,9 +245,12 @@ def test_compare_finds_other_labels_ids_and_images(built: Path, built_once: Path
     (difference,) = compare(str(built_once), str(built)).differences
     assert (difference.what, difference.samples, difference.first) == ("labels", 1, (first.source_id,))
     change_rows(built, source_id=lambda i, row: "x/1" if row.source_id == first.source_id else row.source_id)
-    found = compare(str(built_once), str(built)).differences
-    assert len(found) == 4
-    assert "other source ids of the same images (1 only in the first, 1 only in the second)" in found[0].causes[0]
+    change_rows(built, pixel_sha256=lambda i, row: OTHER if row.source_id == "x/1" else row.pixel_sha256)  # other draws
+    found = compare(str(built_once), str(built))
+    assert len(found.differences) == 4
+    line = "contrast 1, 3; gaussian_noise 1, 3: other pixels of 2 samples each"
+    cause = "other source ids of the same images (1 only in the first, 1 only in the second)"
+    assert list(found.lines())[1:] == [f"{line} ({first.source_id}, x/1): {cause}"]
 
 
 def test_compare_lists_what_only_one_has(
