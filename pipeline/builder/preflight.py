@@ -18,6 +18,9 @@ from pipeline.sources.base import Source
 from pipeline.sources.kinds import AUTO, KINDS, detect, open_source
 from pipeline.storage import open_store
 
+TESTING = "testing every transform once; a first run compiles kernels for a minute"
+"""What the user reads before :func:`~pipeline.render.warm_up.try_transforms`."""
+
 
 @dataclass(frozen=True)
 class BuildRequest:
@@ -79,7 +82,7 @@ def prepare(request: BuildRequest, watcher: Preparing) -> tuple[Plan, Source]:
         watcher.preparing(f"making the bank: {needs.title}")
     recipe = with_bank(recipe, request.source, store=open_store(request.output))
     plan = replace(plan, recipe=plan.recipe.model_copy(update={"bank": recipe.bank}))
-    watcher.preparing("testing every transform once")
+    watcher.preparing(TESTING)
     try_transforms(recipe, request.frost_folder)
     return plan, source
 

@@ -28,7 +28,7 @@ from pipeline.cli import signals
 from pipeline.datasets.findings import Findings
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from pipeline.execution.work import Event, Failed, Tally
-from pipeline.text import LONGEST_MESSAGE, counted, printable, rate
+from pipeline.text import LONGEST_MESSAGE, counted, duration, printable, rate
 
 LINE_EVERY_S = 10.0
 """Seconds between two progress lines where standard error is not a terminal."""
@@ -73,6 +73,7 @@ class _Printer:
 
     def __init__(self) -> None:
         self._console = _error_console()
+        self._first_line: tuple[int, float] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -89,6 +90,15 @@ class _Printer:
             where = f"{event.place}: " if event.place else ""
             text = f"work item {event.index} failed (attempt {event.attempt}{limit}), retrying: {where}{event.reason}"
             self._console.print(printable(text, LONGEST_MESSAGE), style="yellow", soft_wrap=True)
+
+    def _left(self, done: int, todo: int) -> str:
+        """Return the time left at the speed since the first line with an image, which the start of workers delays."""
+        if done and self._first_line is None:
+            self._first_line = done, monotonic()
+        before, since = self._first_line or (0, 0.0)
+        if before < done < todo:
+            return f"about {duration((todo - done) * (monotonic() - since) / (done - before))} left"
+        return "finished" if done >= todo else "time left unknown"
 
 
 class Display(_Printer):
@@ -154,7 +164,7 @@ class Display(_Printer):
     def _line(self, samples: Counter[str], note: str) -> None:
         done = samples.total()
         spent = max(self._last_shown - self._started, 1e-9)
-        left = f"about {(self._samples_todo - done) * spent / done:,.0f} s left" if done else "time left unknown"
+        left = self._left(done, self._samples_todo)
         latest = "; " * bool(samples) + ", ".join(f"{name} {count:,}" for name, count in samples.items())
         self._console.print(
             f"{done:,}/{self._samples_todo:,} images, {note}, {rate(done, spent)}, {left}{latest}",
@@ -247,6 +257,5 @@ class FrameCount(_Printer):
             self._bar.update(self._row, completed=frames)
         elif frames:
             spent = self._last_shown - self._started
-            left = (self._frames_todo - frames) * spent / frames
-            text = f"{frames:,}/{self._frames_todo:,} images, {rate(frames, spent)}, about {left:,.0f} s left"
-            self._console.print(text)
+            left = self._left(frames, self._frames_todo)
+            self._console.print(f"{frames:,}/{self._frames_todo:,} images, {rate(frames, spent)}, {left}")

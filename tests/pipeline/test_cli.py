@@ -22,7 +22,7 @@ from pipeline.builder.build import run_build
 from pipeline.builder.dry_run import DryRun, dry_run
 from pipeline.builder.plan import Missing, Plan
 from pipeline.builder.preflight import BuildRequest
-from pipeline.cli import console
+from pipeline.cli import console, progress
 from pipeline.cli.app import app
 from pipeline.cli.progress import Display
 from pipeline.datasets.export import LAYOUTS
@@ -259,3 +259,16 @@ def test_json_log_reports_each_block(small_source: Path, tmp_path: Path, robusts
         f"{transform}-1-00000{block}" for transform in ("contrast", "fog") for block in (0, 1)
     }
     assert all(line["place"].startswith("process ") and line["failed_samples"] == 0 for line in finished)
+
+
+def test_the_time_left_does_not_count_the_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
+    shown = progress.FrameCount()
+    shown.counting(1000, 0)
+    for clock[0], frames in ((30.0, 100), (50.0, 300), (61.0, 1000)):
+        shown.advanced(frames)
+    left = [line.rpartition(", ")[2] for line in capsys.readouterr().err.splitlines()[1:]]
+    assert left == ["time left unknown", "about 1 min 10 s left", "finished"]

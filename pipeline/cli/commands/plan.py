@@ -21,7 +21,8 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     from pipeline.builder.bank import MEASURED_TILES, with_bank
     from pipeline.builder.estimate import estimate, with_size_warning
     from pipeline.builder.plan import make_plan
-    from pipeline.builder.preflight import with_detected_kind
+    from pipeline.builder.preflight import TESTING, with_detected_kind
+    from pipeline.cli.progress import Display
     from pipeline.render.warm_up import try_transforms
     from pipeline.sources.files import listed_suffixes
     from pipeline.sources.kinds import KINDS, open_source
@@ -30,6 +31,7 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     images = open_source(recipe.source.kind, settings.source, settings.ids, recipe.source.classes, recipe.source)
     planned = make_plan(recipe, images)
     planned = replace(planned, recipe=with_bank(planned.recipe, settings.source, MEASURED_TILES))
+    Display().preparing(TESTING)
     try_transforms(planned.recipe, settings.frost_folder)
     cost = estimate(planned, images, settings.measure, settings.frost_folder)
     planned = with_size_warning(planned, lambda: cost.output_bytes)
