@@ -131,6 +131,12 @@ def test_dense_lines_have_no_marks() -> None:
         assert len(figure(plot, ["one"]).axes[0].lines[0].get_markevery()) == count
 
 
+def test_texts_of_close_levels_do_not_overlap() -> None:
+    series = Series("one", [1, 2, 3, 8, 16, 32, 64, 159], [0.5] * 8)
+    (axes,) = figure(Plot("lines", [Panel("", [series], Axis("bandwidth", COUNT), Axis("accuracy"))]), ["one"]).axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "32", "64", "159"]
+
+
 def test_infinite_and_missing_values_are_left_out() -> None:
     values = [float("inf"), float("nan"), 0.5]
     panel = Panel("", [Series("one", ["a", "b", "c"], values)], Axis(""), Axis("CE"))

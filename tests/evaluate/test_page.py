@@ -214,7 +214,7 @@ def test_key_figures_are_cards_after_the_warnings() -> None:
     _, text = shown("three")
     cards = [squeezed(each.text) for each in of(parsed(text), "article", "card")]
     assert cards[0] == (
-        "EfficientNet-Lite0 a note ImageNet-CmCE 70.0[69.6, 70.4]baseline: AlexNet (published)only 14 of 15 corruptions"
+        "EfficientNet-Lite0 a note ImageNet-CmCE 70.0[69.6, 70.4]baseline: AlexNet (published)over 14 of 15 corruptions"
     )
     assert len(cards) == 3
     assert text.index("resnet18: 3 samples had failed") < text.index("<article")

@@ -102,6 +102,14 @@ class Context:
         if text not in self.warnings:
             self.warnings.append(text)
 
+    def merged_warnings(self) -> list[str]:
+        """Return the warnings. One that several evaluations share begins with the folders of all of them."""
+        folders, alike = {each.folder for each in self.evaluations}, dict[str, list[str]]()
+        for warning in self.warnings:
+            folder, _, text = warning.partition(": ")
+            alike.setdefault(text if folder in folders else warning, []).extend({folder} & folders)
+        return [f"{', '.join(several)}: {text}" if several else text for text, several in alike.items()]
+
     def folders(self) -> list[tuple[str, str, Store]]:
         """Return the model, the data set as the report names it, and the folder of each evaluation."""
         return [(each.table.model.name, self._names[each.location], each.store) for each in self.evaluations]

@@ -129,6 +129,16 @@ def _ticks(axis: Axis, low: float, high: float, count: int = 5) -> dict[float, s
     }
 
 
+def _without_overlap(ticks: Mapping[float, str], unit: float) -> dict[float, str]:
+    """Return the ticks whose texts do not overlap a text to the left. ``unit`` is what an inch of the axis shows."""
+    room = unit * LETTER * (1 + max(map(len, ticks.values()), default=0))
+    shown: dict[float, str] = {}
+    for at, text in sorted(ticks.items()):
+        if not shown or at - max(shown) >= room:
+            shown[at] = text
+    return shown
+
+
 def draw(
     figure: Figure,
     room: Room,
@@ -189,6 +199,7 @@ def _draw_lines(axes: Axes, room: Room, plot: Plot, panel: Panel, models: Sequen
         axes.set_xlim(first - pad, last + pad)
     few = len(points) <= 10 and panel.x.ticks is None and not panel.x.logarithmic
     x_ticks = {at: panel.x.format.text(at) for at in points} if few else _ticks(panel.x, first, last)
+    x_ticks = _without_overlap(x_ticks, 1.1 * (last - first) / room.inner[0]) if few else x_ticks
     _set_axis(axes, "x", x_ticks, panel.x if room.labelled else None)
     count = 5 if room.labelled else 3
     y_ticks = {step / 4: f"{25 * step}" for step in range(0, 5, 1 if room.labelled else 2)} if percent else None

@@ -23,6 +23,11 @@ from pipeline.storage import Store
 from pipeline.text import LONGEST_MESSAGE, printable
 from pipeline.transforms.registry import FAMILIES
 
+BASELINE: Mapping[str, str] = {
+    "Baseline": "In normalised metrics, a model's results are divided by those of the baseline. Default: the published "
+    "results of AlexNet, for models of 1000 classes on images of 224 \u00d7 224 pixels."
+}
+
 
 @dataclass(frozen=True)
 class ReportData:
@@ -122,6 +127,10 @@ class ReportData:
             *_chapters(joint),
         ]
         used = list({each.report.key: each.report for each in self.results}.values())
+        calibrated = any(report.calibrated for report in used)
+        glossaries = [BASELINE] if any(report.normalised_note for report in used) else []
+        glossaries += [report.glossary for report in used] + [subject.GLOSSARY] * calibrated
+        sources = subject.SOURCES if calibrated else ()
         return Document(
             printable(title),
             [printable(warning, LONGEST_MESSAGE) for warning in self.warnings],
@@ -130,8 +139,8 @@ class ReportData:
             {model: list(_headlines(self.sections, model)) for model in models},
             len(self.sections),
             chapters,
-            [*chain.from_iterable(report.glossary.items() for report in used), *subject.GLOSSARY.items()],
-            list(dict.fromkeys([*(each for report in used for each in report.sources), *subject.SOURCES])),
+            [*chain.from_iterable(each.items() for each in glossaries)],
+            list(dict.fromkeys([*(each for report in used for each in report.sources), *sources])),
             list(self.provenance.items()),
         )
 
@@ -251,7 +260,9 @@ def make_report(
     tested = [*(each.table.model for each in evaluations), *(each.table.model for each in searches)]
     provenance = _provenance(evaluations, baseline, searches, resamples, command)
     provenance |= {f"results {printable(path)}": "performance as given" for path in measured}
-    return ReportData(results, context.warnings, comparison.models_of(tested), figures, provenance, context.folders())
+    return ReportData(
+        results, context.merged_warnings(), comparison.models_of(tested), figures, provenance, context.folders()
+    )
 
 
 def _open_clean(folder: str) -> Evaluation:

@@ -78,8 +78,8 @@ def warn_of_image_count(evaluation: Evaluation, images: int, context: Context) -
     """Warn if results normalised by AlexNet's do not cover the same number of images."""
     if images != ALEXNET_IMAGES:
         context.warn(
-            f"{evaluation.folder}: AlexNet's errors were published for {ALEXNET_IMAGES:,} images, but this evaluation "
-            f"has {images:,}, so normalised metrics are approximate"
+            f"{evaluation.folder}: AlexNet's errors were published for {ALEXNET_IMAGES:,} images, not {images:,}, so "
+            "normalised metrics are approximate"
         )
 
 
