@@ -24,7 +24,7 @@ from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.report.report import ReportData, make_report
 from pipeline.evaluate.report.settings import ReportSettings
 from pipeline.evaluate.report.views import Document
-from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, require_finished
+from pipeline.evaluate.results.folder import PREDICTIONS_FILE, TEMPORARY, EvaluationTable, require_finished
 from pipeline.settings import as_list
 from pipeline.storage import open_store
 from pipeline.text import LONGEST_MESSAGE, counted, printable
@@ -189,7 +189,7 @@ def written(out: Location | None, write: Callable[[str], EvaluationResult]) -> E
     """Return the evaluation written to ``out``. Default: a temporary folder, deleted together with the evaluation."""
     if out is not None:
         return Evaluation(write(location(out, "out")))
-    temporary = tempfile.mkdtemp(prefix="robustshards-")
+    temporary = tempfile.mkdtemp(prefix=TEMPORARY)
     remove = partial(shutil.rmtree, temporary, ignore_errors=True)
     try:
         result = Evaluation(write(temporary))

@@ -174,6 +174,9 @@ IMAGENET_3DCC = accuracy_report(
         "what": "corruption",
         "levels": imagenet_3dcc_noise.FAMILY.levels,
     },
+    tables=(replace(TABLE, title="accuracy by corruption and severity", level="severity "),),
+    transform="corruption",
+    level="severity",
     note=f"{NOTE} ImageNet-3DCC has twelve corruptions. A mean over the three that need no depth is not that of "
     "ImageNet-3DCC, and is marked.",
     glossary={
