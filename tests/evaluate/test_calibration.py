@@ -215,9 +215,9 @@ def test_reliability_diagrams_have_points_at_the_means_of_bins(tmp_path: Path) -
 def test_natural_images_have_a_calibration(tmp_path: Path) -> None:
     logits = {("none", 0): sure([0, 1, 2, 0], [1.0, 1.0, 1.0, 1.0])}
     task = Task(name="v2", outputs=4, outputs_are="made", role="shift")
-    clean = write_evaluation(tmp_path / "clean", logits, LABELS, family="none")
+    temporary = write_evaluation(tmp_path / "robustshards-clean", logits, LABELS, family="none")
     shift = write_evaluation(tmp_path / "shift", logits, LABELS, family="none", task=task)
-    report = report_on(clean, shift, resamples=20)
+    report = report_on(temporary, shift, resamples=20)
     for key in ("clean", "shifts"):
         found = only(report, key)
         assert values(found, "ECE") == {"": pytest.approx(0.25)}
@@ -225,7 +225,7 @@ def test_natural_images_have_a_calibration(tmp_path: Path) -> None:
         assert values(found, "NLL") == {"": pytest.approx(149 * math.log(2) / 4)}
     assert [each.section for each in tables_of(report) if each.title == "calibration"] == ["v2", "made-none"]
     (warning,) = (text for text in report.warnings if "stored as 0 for 1 of 4 predictions" in text)
-    assert warning.startswith(f"{clean}, {shift}: the probability")
+    assert warning.startswith(f"made on made-none, {shift}: the probability")
 
 
 def test_other_families_have_a_calibration(tmp_path: Path) -> None:
