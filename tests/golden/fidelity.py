@@ -228,6 +228,9 @@ others are. The reference outputs of ImageNet-C, -P, -S, C-bar and 3DCC were mad
 SciPy 1.17, scikit-image 0.26, OpenCV 5.0, Pillow 13.0 and ImageMagick 6.9.11 (Q16), those of Syn2Nat by albumentations
 0.5.2 on OpenCV 4.5.1, those of LAION-C by its script on Pillow 13.0.
 
+There are no reference outputs of ImageNet-W, Fourier heat maps and stylised photographs. Tests compare the masks of
+ImageNet-W with their published digests, frequencies with their definition, and stylised images with PyTorch's layers.
+
 The draws are those of NumPy's legacy generator (`rng=RandomState(...)`). Builds use a faster generator, whose numbers
 are float32. Random layers (heights of fog, layers of snow and spatter, displacements of elastic_transform) are then
 computed in float32 too, and the image from these layers as published. [Witnesses](witnesses.md) compares the images
