@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,17 @@ def test_shares_of_all_or_no_images_have_the_interval_of_wilson(tmp_path: Path) 
         for level in (None, 1):
             each = measure(found, "accuracy", transform, level)
             assert (each.value, each.low, each.high) == (hits / 4, *wilson(hits, 4))
+
+
+def test_no_errors_relative_to_a_baseline_have_no_interval(tmp_path: Path) -> None:
+    none, some = (
+        write_evaluation(tmp_path / name, {("fog", 1): predictions(hits)}, LABELS, model=name)
+        for name, hits in (("none", 4), ("some", 2))
+    )
+    report = report_on(none, baselines_from=[some], resamples=20)
+    each = measure(only(report, "corruptions"), "CE", "fog")
+    assert each.value == 0
+    assert math.isnan(each.low)
 
 
 def test_alexnet_is_the_baseline_of_imagenet_at_224(tmp_path: Path) -> None:

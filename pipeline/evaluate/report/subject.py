@@ -170,12 +170,14 @@ class Grid:
 def measures_of(metric: Metric, values: Floats, drawn: Floats, images: int) -> Iterator[Measure]:
     """Yield values of a metric, (values,), with intervals from their draws, (draws, values).
 
-    A share of 0 or 1 has Wilson's interval.
+    A share of 0 or 1 has Wilson's interval, and 0 relative to a baseline has none: all draws are 0, too.
     """
     lows, highs = map(np.asarray, intervals(drawn))
     for index, (value, low, high) in enumerate(zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)):
         if metric.unit == "fraction" and low == high == value and value in (0, 1):
             low, high = wilson(round(value * images), images)  # noqa: PLW2901
+        elif metric.normalised and low == high == value == 0:
+            low = high = math.nan  # noqa: PLW2901
         yield Measure(metric.name, value, low, high, images=images, draws=drawn[:, index])
 
 
