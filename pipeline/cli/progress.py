@@ -92,13 +92,16 @@ class _Printer:
             self._console.print(printable(text, LONGEST_MESSAGE), style="yellow", soft_wrap=True)
 
     def _left(self, done: int, todo: int) -> str:
-        """Return the time left at the speed since the first line with an image, which the start of workers delays."""
+        """Return the time left at the speed since the first line with an image, which the start of workers delays.
+
+        With a comma in front; empty if nothing is left.
+        """
         if done and self._first_line is None:
             self._first_line = done, monotonic()
         before, since = self._first_line or (0, 0.0)
         if before < done < todo:
-            return f"about {duration((todo - done) * (monotonic() - since) / (done - before))} left"
-        return "finished" if done >= todo else "time left unknown"
+            return f", about {duration((todo - done) * (monotonic() - since) / (done - before))} left"
+        return "" if done >= todo else ", time left unknown"
 
 
 class Display(_Printer):
@@ -167,7 +170,7 @@ class Display(_Printer):
         left = self._left(done, self._samples_todo)
         latest = "; " * bool(samples) + ", ".join(f"{name} {count:,}" for name, count in samples.items())
         self._console.print(
-            f"{done:,}/{self._samples_todo:,} images, {note}, {rate(done, spent)}, {left}{latest}",
+            f"{done:,}/{self._samples_todo:,} images, {note}, {rate(done, spent)}{left}{latest}",
             soft_wrap=True,
         )
 
@@ -258,4 +261,4 @@ class FrameCount(_Printer):
         elif frames:
             spent = self._last_shown - self._started
             left = self._left(frames, self._frames_todo)
-            self._console.print(f"{frames:,}/{self._frames_todo:,} images, {rate(frames, spent)}, {left}")
+            self._console.print(f"{frames:,}/{self._frames_todo:,} images, {rate(frames, spent)}{left}")
