@@ -102,7 +102,9 @@ def test_three_levels_are_small_middle_and_large(tmp_path: Path) -> None:
         ["pgd_l2 at 0.5", "pgd_l2 at 2", "pgd_l2 at 8"],
     )
     assert conditions.plot
-    assert described(conditions.plot, conditions.plot.panels[0]).startswith("Line plot, fgsm, AR in percent by level: ")
+    assert described(conditions.plot, conditions.plot.panels[0]).startswith(
+        "Line plot, fgsm, AR in percent by budget: s: 0.5/255 "
+    )
 
 
 def test_two_levels_are_numbered(tmp_path: Path) -> None:

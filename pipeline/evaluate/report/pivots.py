@@ -213,7 +213,10 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
             if pivot.plot == "lines"
             else {each: words(" ".join(marked(each, names))) for each in names}
         )
-        panels = [Panel(title, _curves(section, name, of_metric), x, y) for name, title in shown.items()]
+        panels = [
+            Panel(title, _curves(section, name, of_metric), _axis_of(x, name, names), y)
+            for name, title in shown.items()
+        ]
     elif pivot.plot == "heat map":
         kind = "heat map"
         panels = [Panel(model, _map(model, names, of_metric), x, y) for model in section.models]
@@ -226,6 +229,13 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
     baselines = dict.fromkeys(printable(each.baseline) for each in section.models.values() if each.baseline)
     limit = 1.0 if kind == "bars" and metric.normalised else None
     return Plot(kind, panels, limit, f"baseline: {', '.join(baselines)}" if limit else "") if panels else None
+
+
+def _axis_of(x: Axis, name: str, names: Mapping[str, TransformNames]) -> Axis:
+    """Return an axis of levels with what the names of a transform at its levels add to its own name."""
+    levels = names[name].levels if name in names else {}
+    texts = {float(level): text.removeprefix(f"{name} at ") for level, text in levels.items()}
+    return replace(x, ticks=texts) if texts else x
 
 
 def bars_of_models(sections: Iterable[Section], metric: str) -> Plot | None:

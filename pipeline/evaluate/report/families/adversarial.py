@@ -315,6 +315,7 @@ REPORT = FamilyReport(
             rows="condition, model",
             columns="metric",
             plot="small lines",
+            axis="budget",
         ),
     ),
     more=_worst_case_table,
