@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -91,6 +92,15 @@ class Grid:
         found = np.full((*values.shape[:-1], len(self.transforms), len(self.levels)), np.nan)
         found[..., self._places[0], self._places[1]] = values
         return found
+
+    def beside(self, others: Numbers) -> Grid:
+        """Return the grid with other values of the same images, (images, values), that are whole numbers."""
+        bootstrap, grid = Bootstrap.of(others, resamples=len(self.draws.cells)), copy(self)
+        grid.means, grid.draws = (
+            replace(self.means, others=bootstrap.means),
+            replace(self.draws, others=bootstrap.draws),
+        )
+        return grid
 
     def mean(self, values: Floats) -> Floats:
         """Return the mean over the counted transforms of each one's mean over its levels, (...)."""
@@ -242,7 +252,11 @@ class Subject:
     @cached_property
     def paired(self) -> Grid | None:
         """The errors of the images that have a clean version, and their clean errors as other values."""
-        return self.grid_of(self.errors[self.clean.rows], self.clean.errors[:, None]) if self.clean else None
+        if self.clean is None:
+            return None
+        if len(self.clean.rows) == len(self.errors):
+            return self.grid.beside(self.clean.errors[:, None])  # sums of errors are exact, so draws need no repetition
+        return self.grid_of(self.errors[self.clean.rows], self.clean.errors[:, None])
 
     def grid_of(self, values: Numbers, others: Numbers | None = None) -> Grid:
         """Return the means of some values, (images, conditions), and of other values of the same images."""
