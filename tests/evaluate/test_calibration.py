@@ -204,7 +204,10 @@ def test_reliability_diagrams_have_points_at_the_means_of_bins(tmp_path: Path) -
     plot = table(report, "calibration").plot
     assert plot is not None
     (panel,) = plot.panels
-    found: list[Any] = [(each.name, each.x, each.y, each.sizes) for each in panel.series]
+    found: list[Any] = [
+        (name, *([getattr(each, field) for each in line] for field in ("x", "y", "size")))
+        for name, line in panel.lines.items()
+    ]
     assert (plot.kind, panel.title, panel.x.name, panel.y.name) == ("reliability", "made", "confidence", "accuracy")
     assert found == [
         ("severity 1", pytest.approx([0.7, 0.8, 0.9]), [0, 1, 1], [1, 0.5, 0.5]),

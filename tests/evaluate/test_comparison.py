@@ -71,7 +71,7 @@ def panels(report: ReportData, title: str = SCATTER) -> Sequence[Panel]:
 
 
 def points(panel: Panel) -> dict[str, Any]:
-    return {each.name: (each.x[0], each.y[0]) for each in panel.series}
+    return {each.name: (each.x, each.y) for each in panel.points}
 
 
 # Ranks and differences
@@ -229,7 +229,7 @@ def test_published_figures_are_drawn_but_not_ranked(three: list[str]) -> None:
     report = replace(report_on(*three, resamples=20), published=published)
     assert list(cells(table(report, "ranking"))) == ["b", "c", "a"]
     assert cells(table(report, SCATTER))["VGG-19 (published)"] == ["72.4", "88.9", "—"]
-    assert [each.name for each in panels(report)[0].series if each.published] == ["VGG-19 (published)"]
+    assert [each.name for each in panels(report)[0].points if each.published] == ["VGG-19 (published)"]
 
 
 # Categories

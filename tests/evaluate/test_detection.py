@@ -67,6 +67,13 @@ def test_missing_corruptions_are_marked(tmp_path: Path) -> None:
     assert [(row["value"], row["covers"]) for row in of_all] == [(0.25, "2 of 15 corruptions")]
 
 
+def test_bars_without_intervals_are_drawn(tmp_path: Path) -> None:
+    report = rs.report(results=write(tmp_path / "yolo.csv", lines(names=["fog", "snow"]), HEAD[3:]))
+    assert "performance in percent: snow: yolo 25.0; fog: yolo 25.0." in report.html()
+    (axes,) = report.figure("performance by corruption").axes
+    assert [bar.get_width() for bar in axes.patches] == [0.25, 0.25]
+
+
 @pytest.mark.parametrize(
     ("rows", "head", "message"),
     [

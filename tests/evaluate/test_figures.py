@@ -9,14 +9,13 @@ import warnings
 from dataclasses import replace
 from itertools import combinations
 
-import numpy as np
 import pytest
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.figures import described, drawn, figure, legend, panels
 from pipeline.evaluate.report.labels import places, shortened
 from pipeline.evaluate.report.panels import PAPER, room_of
-from pipeline.evaluate.report.views import COUNT, Axis, Panel, Plot, Series
+from pipeline.evaluate.report.views import COUNT, Axis, Panel, Plot, Point
 from tests.factories.documents import (
     CORRUPTIONS,
     HOSTILE,
@@ -59,7 +58,8 @@ def test_alternative_texts_have_all_values(name: str) -> None:
 
 def test_alternative_texts_have_marked_points_and_texts_of_ticks() -> None:
     budget = Axis("budget", COUNT, ticks={0: "0", 2: "8/255"})
-    panel = Panel("", [Series("one", [0, 1, 2], [0.7, 0.5, 0.1], marked=(0, 2))], budget, Axis("accuracy"))
+    points = [Point("one", x, y, marked=x != 1) for x, y in enumerate((0.7, 0.5, 0.1))]
+    panel = Panel("", points, budget, Axis("accuracy"))
     assert (
         described(Plot("lines", [panel]), panel) == "Line plot, accuracy in percent by budget: one: 0 70.0, 8/255 10.0."
     )
@@ -124,10 +124,9 @@ def test_labels_of_points_do_not_overlap() -> None:
 
 
 def test_dense_lines_have_no_marks() -> None:
-    x = list(range(100))
-    series = Series("one", x, [0.5] * 100)
-    for marked, count in ((None, 0), ((0, 50), 2)):
-        plot = Plot("lines", [Panel("", [replace(series, marked=marked)], Axis("bandwidth", COUNT), Axis("accuracy"))])
+    for marked, count in ((range(100), 0), ((0, 50), 2)):
+        points = [Point("one", x, 0.5, marked=x in marked) for x in range(100)]
+        plot = Plot("lines", [Panel("", points, Axis("bandwidth", COUNT), Axis("accuracy"))])
         assert len(figure(plot, ["one"]).axes[0].lines[0].get_markevery()) == count
 
 
@@ -139,11 +138,11 @@ def test_texts_of_close_levels_do_not_overlap() -> None:
 
 def test_infinite_and_missing_values_are_left_out() -> None:
     values = [float("inf"), float("nan"), 0.5]
-    panel = Panel("", [Series("one", ["a", "b", "c"], values)], Axis(""), Axis("CE"))
+    panel = Panel("", [Point("one", x, y) for x, y in zip("abc", values, strict=True)], Axis(""), Axis("CE"))
     (svg,) = panels(Plot("bars", [panel]), ["one"])
     assert "Bar plot, CE in percent: c: one 50.0." in svg
     assert not re.search("nan|inf", svg)
-    assert panels(Plot("bars", [replace(panel, series=[])]), [])
+    assert panels(Plot("bars", [replace(panel, points=[])]), [])
 
 
 def test_long_names_are_shortened_in_the_middle_and_differ() -> None:
@@ -190,12 +189,3 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UserError, match=re.escape("pip install 'robustshards[evaluate]'")):
         panels(PLOTS["line"], MODELS)
-
-
-def test_arrays_are_drawn_as_lists_are() -> None:
-    (panel,) = PLOTS["line"].panels
-    series = [
-        replace(each, x=np.array(each.x), y=np.array(each.y), low=np.array(each.low), high=np.array(each.high))
-        for each in panel.series
-    ]
-    assert panels(Plot("lines", [replace(panel, series=series)]), MODELS) == panels(PLOTS["line"], MODELS)

@@ -74,7 +74,7 @@ def test_candidates_outside_the_benchmark_are_marked(tmp_path: Path) -> None:
     assert "† not in the benchmark" in by_candidate.note
     assert by_candidate.plot
     assert by_candidate.plot.kind == "bars"
-    panels = {panel.title: [name for series in panel.series for name in series.x] for panel in by_candidate.plot.panels}
+    panels = {panel.title: [each.x for each in panel.points] for panel in by_candidate.plot.panels}
     assert "not in the benchmark" in panels
     assert "RandomGamma" in panels["lighting"]
     (headline,) = (each for each in report.document().headlines["made"] if each.section == "made-syn2nat")

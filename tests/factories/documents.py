@@ -17,7 +17,7 @@ from pipeline.evaluate.report.views import (
     NumberFormat,
     Panel,
     Plot,
-    Series,
+    Point,
     Table,
 )
 
@@ -55,7 +55,7 @@ def curves(models: Sequence[str], titles: Sequence[str]) -> Plot:
         [
             Panel(
                 title,
-                [curve(model, index, at) for index, model in enumerate(models)],
+                [point for index, model in enumerate(models) for point in curve(model, index, at)],
                 Axis("severity", COUNT),
                 ACCURACY,
             )
@@ -67,21 +67,20 @@ def curves(models: Sequence[str], titles: Sequence[str]) -> Plot:
 ACCURACY = Axis("accuracy")
 
 
-def curve(model: str, index: int, transform: int) -> Series:
-    values = [1 - error(index, transform, level) for level in LEVELS]
-    return Series(model, LEVELS, values, [each - 0.01 for each in values], [each + 0.01 for each in values])
+def curve(model: str, index: int, transform: int) -> list[Point]:
+    values = ((level, 1 - error(index, transform, level)) for level in LEVELS)
+    return [Point(model, level, value, value - 0.01, value + 0.01) for level, value in values]
 
 
 def bars(models: Sequence[str]) -> Plot:
     groups = {"noise": CORRUPTIONS[:3], "blur": CORRUPTIONS[3:7]}
     panels = []
     for title, names in groups.items():
-        series = []
+        points = []
         for index, model in enumerate(models):
-            values = [1.2 * error(index, at, 3) for at in range(len(names))]
-            ends = [value - 0.02 for value in values], [value + 0.02 for value in values]
-            series.append(Series(model, names, values, *ends))
-        panels.append(Panel(title, series, Axis(""), Axis("CE")))
+            values = ((name, 1.2 * error(index, at, 3)) for at, name in enumerate(names))
+            points += [Point(model, name, value, value - 0.02, value + 0.02) for name, value in values]
+        panels.append(Panel(title, points, Axis(""), Axis("CE")))
     return Plot("bars", panels, 1, "baseline: AlexNet (published)")
 
 
@@ -91,8 +90,9 @@ def heat_map(models: Sequence[str]) -> Plot:
         Panel(
             model,
             [
-                Series(row, ("pillow", "ffmpeg"), (0.75 - 0.01 * at, math.nan if at else 0.5))
+                Point(row, decoder, value)
                 for at, row in enumerate(rows)
+                for decoder, value in (("pillow", 0.75 - 0.01 * at), ("ffmpeg", math.nan if at else 0.5))
             ],
             Axis("decoder"),
             ACCURACY,
@@ -103,14 +103,17 @@ def heat_map(models: Sequence[str]) -> Plot:
 
 
 def reliability(models: Sequence[str]) -> Plot:
-    x = [0.1, 0.5, 0.9]
-    series = [Series(f"severity {level}", x, [0.9 * at / level for at in x], sizes=(0.1, 0.3, 1)) for level in (1, 2)]
-    return Plot("reliability", [Panel(model, series, Axis("confidence"), ACCURACY) for model in models])
+    points = [
+        Point(f"severity {level}", x, 0.9 * x / level, size=size)
+        for level in (1, 2)
+        for x, size in ((0.1, 0.1), (0.5, 0.3), (0.9, 1))
+    ]
+    return Plot("reliability", [Panel(model, points, Axis("confidence"), ACCURACY) for model in models])
 
 
 def scatter(models: Sequence[str], published: Sequence[str] = ("ResNet-18 (published)",)) -> Plot:
-    points = [Series(model, [5e6 * (at + 1) ** 2], [0.6 + 0.02 * at]) for at, model in enumerate(models)]
-    points += [Series(name, [1.17e7 * (at + 1)], [0.845], published=True) for at, name in enumerate(published)]
+    points = [Point(model, 5e6 * (at + 1) ** 2, 0.6 + 0.02 * at) for at, model in enumerate(models)]
+    points += [Point(name, 1.17e7 * (at + 1), 0.845, published=True) for at, name in enumerate(published)]
     return Plot("scatter", [Panel("by size", points, Axis("parameters (millions)", PARAMETERS, True), Axis("mCE"))])
 
 
@@ -206,7 +209,7 @@ def hostile_document() -> Document:
         scatter([HOSTILE, "[x]"], [HOSTILE * 2]),
     ]
     axis = Axis(HOSTILE, PLAIN, ticks={0.0: HOSTILE})
-    plots.append(Plot("bars", [Panel(HOSTILE, [Series(HOSTILE, [HOSTILE], [0.5])], axis, axis)], 1, HOSTILE))
+    plots.append(Plot("bars", [Panel(HOSTILE, [Point(HOSTILE, HOSTILE, 0.5)], axis, axis)], 1, HOSTILE))
     tables = [table, *(small_table(HOSTILE, [HOSTILE], plot) for plot in plots)]
     headline = Headline(HOSTILE, HOSTILE, number(0.5), HOSTILE, HOSTILE, HOSTILE)
     return Document(

@@ -210,11 +210,7 @@ def test_means_count_the_cells_of_the_picture(tmp_path: Path) -> None:
     maps = table(report, "heat map of errors")
     assert maps.plot is not None
     assert [panel.title for panel in maps.plot.panels] == ["a", "b"]
-    cells = {
-        (int(row.name), float(q)): error
-        for row in maps.plot.panels[0].series
-        for q, error in zip(row.x, row.y, strict=True)
-    }
+    cells = {(int(each.name), each.x): each.y for each in maps.plot.panels[0].points}
     assert {at for at, error in cells.items() if error} == {(0, 0), (9, 2), (-9, -2)}
     assert len(cells) == 441
     assert len(maps.rows) == 2

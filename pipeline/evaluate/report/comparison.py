@@ -21,7 +21,7 @@ from pipeline.evaluate.report.views import (
     NumberFormat,
     Panel,
     Plot,
-    Series,
+    Point,
     Table,
 )
 from pipeline.evaluate.results.folder import ModelTable
@@ -256,27 +256,25 @@ def _size_table(metrics: Metrics, models: Sequence[ReportModel]) -> Iterator[Tab
     yield from _scatter_table("model size", note, plots)
 
 
-def _points(section: Section, metric: Metric, positions: Mapping[str, float]) -> Iterator[Series]:
+def _points(section: Section, metric: Metric, positions: Mapping[str, float]) -> Iterator[Point]:
     """Yield the models of a section that can be compared and have a position on the horizontal axis."""
     for model in across.comparable_models(section, metric):
         x, measure = positions.get(model, math.nan), section.models[model].whole(metric.name)
         if not math.isnan(x) and measure:
-            yield Series(model, [x], [measure.value])
+            yield Point(model, x, measure.value)
 
 
-def _published_points(
-    section: Section, metric: Metric, published: Iterable[across.PublishedFigure]
-) -> Iterator[Series]:
+def _published_points(section: Section, metric: Metric, published: Iterable[across.PublishedFigure]) -> Iterator[Point]:
     """Yield the reference models whose figure and clean error are published."""
     whole = [each for each in published if not each.transform]
     errors = {(each.model, each.source): each.value for each in whole if each.metric in CLEAN_ERRORS}
     for each in whole:
         here = (each.family, each.section, each.metric) == (section.report.key, section.title, metric.name)
         if here and (each.model, each.source) in errors:
-            yield Series(printable(each.model), [1 - errors[each.model, each.source]], [each.value], published=True)
+            yield Point(printable(each.model), 1 - errors[each.model, each.source], each.value, published=True)
 
 
-def _scatter(section: Section, metric: Metric, axis: Axis, points: Iterable[Series]) -> Iterator[Panel]:
+def _scatter(section: Section, metric: Metric, axis: Axis, points: Iterable[Point]) -> Iterator[Panel]:
     """Yield the plot of a metric if at least two models have a point."""
     points = list(points)
     if sum(not point.published for point in points) > 1:
@@ -294,8 +292,8 @@ def _scatter_table(title: str, note: str, plots: Sequence[Panel]) -> Iterator[Ta
     columns: list[tuple[Axis, dict[str, float], list[str]]] = []
     for plot in plots:
         for axis, values, heading in (
-            (plot.x, {point.name: float(point.x[0]) for point in plot.series}, ""),
-            (plot.y, {point.name: point.y[0] for point in plot.series}, plot.title),
+            (plot.x, {point.name: float(point.x) for point in plot.points}, ""),
+            (plot.y, {point.name: point.y for point in plot.points}, plot.title),
         ):
             for known, others, titles in columns:
                 same = all(math.isclose(others.get(model, value), value) for model, value in values.items())
@@ -305,7 +303,7 @@ def _scatter_table(title: str, note: str, plots: Sequence[Panel]) -> Iterator[Ta
                     break
             else:
                 columns.append((axis, values, [plot.title]))
-    names = dict.fromkeys(point.name for plot in plots for point in plot.series)
+    names = dict.fromkeys(point.name for plot in plots for point in plot.points)
     rows: list[Sequence[Cell]] = [
         [name, *(Number(values.get(name, math.nan), format=axis.format) for axis, values, _ in columns)]
         for name in names

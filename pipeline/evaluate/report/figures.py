@@ -34,7 +34,7 @@ from pipeline.evaluate.report.panels import (
     room_of,
     titled,
 )
-from pipeline.evaluate.report.views import Axis, Panel, Plot, Series
+from pipeline.evaluate.report.views import Axis, Panel, Plot, Point
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -129,12 +129,7 @@ def described(plot: Plot, panel: Panel) -> str:
     x, y = panel.x, panel.y
     percent = " in percent" if y.format.scale == 100 else ""
     if plot.kind == "frequency map":  # too many values for a text
-        known = sorted(
-            (value, int(series.name), at)
-            for series in panel.series
-            for at, value in zip(series.x, series.y, strict=True)
-            if math.isfinite(value)
-        )
+        known = sorted((each.y, int(each.name), float(each.x)) for each in panel.known)
         parts = [f"{y.format.text(value)} at p {p}, q {q:g}" for value, p, q in (known[0], known[-1])]
         note = f"; {panel.note}" if panel.note else ""
         return f"Frequency map, {panel.title}, {y.name}{percent} by frequency: from {' to '.join(parts)}{note}."
@@ -146,18 +141,18 @@ def described(plot: Plot, panel: Panel) -> str:
             for name, of_name in by_name(panel).items()
         ]
     else:
-        parts = [text for series in panel.series if (text := _values(plot, panel, series))]
+        parts = [text for name, line in panel.lines.items() if (text := _values(plot, panel, name, line))]
     by = f" by {x.name}" * (plot.kind != "bars" and bool(x.name))
     return f"{kind}, {panel.title + ', ' if panel.title else ''}{y.name}{percent}{by}: {'; '.join(parts)}."
 
 
 def legend(plot: Plot, models: Sequence[str]) -> list[Key]:
     """Return the legend of a plot; empty for a map, whose panels have the names of models."""
-    every = list(chain.from_iterable(panel.series for panel in plot.panels))
+    every = list(chain.from_iterable(panel.points for panel in plot.panels))
     if plot.kind in ("heat map", "frequency map"):
         return []
     if plot.kind == "reliability":
-        names = list(dict.fromkeys(series.name for series in every if series.name))
+        names = list(dict.fromkeys(each.name for each in every if each.name))
         shades = [Key(name, "shade", 0, opacity_of(index, len(names))) for index, name in enumerate(names)]
         return [*(shades if len(shades) > 1 else ()), Key("perfectly calibrated", "limit")]
     if plot.kind == "scatter":
@@ -169,22 +164,18 @@ def legend(plot: Plot, models: Sequence[str]) -> list[Key]:
         ]
         published = [Key("published values", "published")] * (not numbers and any(each.published for each in every))
         return [*published, *keys]
-    names = list(dict.fromkeys(series.name for series in every))
+    names = list(dict.fromkeys(each.name for each in every))
     kind: Literal["bar", "line"] = "bar" if plot.kind == "bars" else "line"
     keys = [Key(name, kind, index_of(name, models)) for name in names]
     return [*keys, *([Key(plot.limit_name, "limit")] if plot.limit is not None and plot.limit_name else [])]
 
 
-def _values(plot: Plot, panel: Panel, series: Series) -> str:
-    """Return the values of a series as text; empty if it has none."""
-    x, y = panel.x, panel.y
-    shown = range(len(series.y)) if series.marked is None else series.marked
-    pairs = [(series.x[index], series.y[index]) for index in shown if math.isfinite(series.y[index])]
-    if plot.kind in ("reliability", "scatter"):
-        texts = [f"{y.format.text(value)} at {_position(x, at)}" for at, value in pairs]
-    else:
-        texts = [f"{_position(x, at)} {y.format.text(value)}" for at, value in pairs]
-    return f"{series.name}: {', '.join(texts)}".removeprefix(": ") if texts else ""
+def _values(plot: Plot, panel: Panel, name: str, line: Sequence[Point]) -> str:
+    """Return the values of a line as text; empty if it has none."""
+    pairs = [(_position(panel.x, each.x), panel.y.format.text(each.y)) for each in line if each.marked]
+    ordered = plot.kind in ("reliability", "scatter")
+    texts = [f"{value} at {position}" if ordered else f"{position} {value}" for position, value in pairs]
+    return f"{name}: {', '.join(texts)}".removeprefix(": ") if texts else ""
 
 
 def _position(axis: Axis, at: float | str) -> str:
@@ -243,7 +234,7 @@ def _numbers(plot: Plot) -> dict[str, int]:
     rooms = [room_of(plot, panel, PAGE_WIDTH) for panel in plot.panels]
     if all(place for panel, room in zip(plot.panels, rooms, strict=True) for _, place in places(panel, room.inner, {})):
         return {}
-    names = dict.fromkeys(series.name for panel in plot.panels for series in panel.series)
+    names = dict.fromkeys(each.name for panel in plot.panels for each in panel.points)
     return {name: index for index, name in enumerate(names, 1)}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 
-from pipeline.evaluate.report.views import Axis, Panel, Series
+from pipeline.evaluate.report.views import Axis, Panel
 
 SIZE = 8.0
 """Font size in points."""
@@ -88,16 +88,13 @@ def label(text: str, letters: int, lines: int = 2) -> str:
     return "\n".join([*wrapped[: lines - 1], *([" ".join(wrapped[lines - 1 :])] if len(wrapped) >= lines else [])])
 
 
-def points(panel: Panel) -> list[tuple[Series, float, float]]:
-    """Return the series and the coordinates of all points of a panel."""
-    return [(each, float(each.x[index]), each.y[index]) for each in panel.series for index in finite(each)]
-
-
 def limits(panel: Panel) -> list[tuple[float, float]]:
     """Return the ends of both axes of a scatter plot."""
     found = []
-    every = points(panel)
-    for values, axis in (([x for _, x, _ in every], panel.x), ([y for _, _, y in every], panel.y)):
+    for values, axis in (
+        ([float(each.x) for each in panel.known], panel.x),
+        ([each.y for each in panel.known], panel.y),
+    ):
         shown = [math.log10(value) for value in values or [1.0]] if axis.logarithmic else values or [1.0]
         padding = 0.07 * (max(shown) - min(shown)) or 0.05
         ends = min(shown) - padding, max(shown) + padding
@@ -113,14 +110,14 @@ def places(panel: Panel, size: tuple[float, float], numbers: Mapping[str, int]) 
         size: Width and height of its axes in inches.
         numbers: Numbers of the points, which are shown instead of names; empty for names.
     """
-    ends, drawn = limits(panel), points(panel)
-    names = [each.name.removesuffix(PUBLISHED) if each.published else each.name for each, _, _ in drawn]
+    ends, drawn = limits(panel), panel.known
+    names = [each.name.removesuffix(PUBLISHED) if each.published else each.name for each in drawn]
     short = shortened(names, LONGEST_LABEL)
-    texts = [
-        str(numbers[each.name]) if numbers else short[name] for (each, _, _), name in zip(drawn, names, strict=True)
-    ]
+    texts = [str(numbers[each.name]) if numbers else short[name] for each, name in zip(drawn, names, strict=True)]
     width, height = (72 * each for each in size)
-    spots = [(width * _share(x, ends[0], panel.x), height * _share(y, ends[1], panel.y)) for _, x, y in drawn]
+    spots = [
+        (width * _share(float(each.x), ends[0], panel.x), height * _share(each.y, ends[1], panel.y)) for each in drawn
+    ]
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots]
     far = [
         (1.5 * GAP * side, y * step, place)
@@ -147,9 +144,3 @@ def _share(value: float, ends: tuple[float, float], axis: Axis) -> float:
     if axis.logarithmic:
         value, ends = math.log10(value), (math.log10(ends[0]), math.log10(ends[1]))
     return (value - ends[0]) / (ends[1] - ends[0])
-
-
-def finite(series: Series) -> list[int]:
-    """Return the indices of the points whose value and interval are finite."""
-    rows = (series.y, series.low, series.high)
-    return [index for index in range(len(series.y)) if all(math.isfinite(row[index]) for row in rows if len(row) > 0)]

@@ -14,11 +14,9 @@ from pipeline.evaluate.report.labels import (
     LONGEST_LABEL,
     NEAR,
     TEXT_LINE,
-    finite,
     label,
     limits,
     places,
-    points,
     shortened,
 )
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Panel, Plot
@@ -85,23 +83,17 @@ def index_of(name: str, models: Sequence[str]) -> int:
 
 def by_name(panel: Panel) -> dict[str, dict[str, float]]:
     """Return the finite values of bars by name and model."""
-    found: dict[str, dict[str, float]] = {str(name): {} for series in panel.series for name in series.x}
-    for series in panel.series:
-        for index in finite(series):
-            found[str(series.x[index])][series.name] = series.y[index]
+    found: dict[str, dict[str, float]] = {str(each.x): {} for each in panel.points}
+    for each in panel.known:
+        found[str(each.x)][each.name] = each.y
     return {name: values for name, values in found.items() if values}
 
 
 def _range(plot: Plot, coordinate: Literal["x", "y"]) -> tuple[float, float]:
     """Return the smallest and the largest value of all panels, with intervals."""
-    values = [
-        float(row[index])
-        for panel in plot.panels
-        for series in panel.series
-        for row in ((series.y, series.low, series.high) if coordinate == "y" else (series.x,))
-        for index in finite(series)
-        if len(row) > 0
-    ]
+    known = [each for panel in plot.panels for each in panel.known]
+    rows = ((each.y, each.low, each.high) if coordinate == "y" else (float(each.x),) for each in known)
+    values = [value for value in chain.from_iterable(rows) if math.isfinite(value)]
     return min(values, default=0.0), max(values, default=1.0)
 
 
@@ -190,7 +182,7 @@ def _draw_lines(axes: Axes, room: Room, plot: Plot, panel: Panel, models: Sequen
     margin = 0.0 if percent else 0.05 * (high - low) or 0.05
     first, last = _range(plot, "x")
     axes.set_ylim(low - margin, high + margin)
-    points = sorted({float(at) for each in plot.panels for series in each.series for at in series.x})
+    points = sorted({float(each.x) for panel in plot.panels for each in panel.points})
     if panel.x.logarithmic:
         axes.set_xscale("log")
         axes.set_xlim(first / 1.1, last * 1.1)
@@ -205,18 +197,17 @@ def _draw_lines(axes: Axes, room: Room, plot: Plot, panel: Panel, models: Sequen
     y_ticks = {step / 4: f"{25 * step}" for step in range(0, 5, 1 if room.labelled else 2)} if percent else None
     _set_axis(axes, "y", y_ticks or _ticks(panel.y, low, high, count), panel.y if room.labelled else None)
     axes.grid(axis="y")
-    for series in panel.series:
-        shown = finite(series)
-        slot = index_of(series.name, models)
+    for name, line in panel.lines.items():
+        slot = index_of(name, models)
         colour = COLOURS[slot % len(COLOURS)]
-        x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
-        if len(series.low) > 0:
-            low_end, high_end = ([row[each] for each in shown] for row in (series.low, series.high))
-            axes.fill_between(x, low_end, high_end, color=colour, alpha=0.18, linewidth=0)
-        marks = (len(shown) <= DENSE) * shown if series.marked is None else series.marked
+        x, y = [float(each.x) for each in line], [each.y for each in line]
+        if any(math.isfinite(each.low) for each in line):
+            ends = [each.low for each in line], [each.high for each in line]
+            axes.fill_between(x, *ends, color=colour, alpha=0.18, linewidth=0)
+        marks = [index for index, each in enumerate(line) if each.marked]
         axes.plot(
             x, y, color=colour, linestyle=DASHES[slot % len(DASHES)], marker=MARKERS[slot % len(MARKERS)],
-            markevery=[index for index, each in enumerate(shown) if each in marks], markeredgecolor=PAPER,
+            markevery=[] if len(marks) == len(line) > DENSE else marks, markeredgecolor=PAPER,
             markeredgewidth=0.5, markersize=4.6 if room.labelled else 3.6, clip_on=False,
         )  # fmt: skip
 
@@ -240,18 +231,17 @@ def _draw_bars(axes: Axes, room: Room, plot: Plot, panel: Panel, models: Sequenc
     axes.tick_params(axis="y", length=0)
     axes.spines["bottom"].set_visible(False)
     axes.grid(axis="x")
-    for series in panel.series:
-        slot = index_of(series.name, models)
-        shown = [(places[str(series.x[each]), series.name], each) for each in finite(series)]
-        rows, lengths = [row for row, _ in shown], [series.y[each] for _, each in shown]
+    for model, bars in panel.lines.items():
+        slot = index_of(model, models)
+        rows, lengths = [places[str(each.x), model] for each in bars], [each.y for each in bars]
         axes.barh(
             rows, lengths, 0.8, color=COLOURS[slot % len(COLOURS)], hatch=HATCHES[slot % len(HATCHES)],
             edgecolor=PAPER, linewidth=0,
         )  # fmt: skip
-        if len(series.low) > 0:
-            lows, highs = ([row[each] for _, each in shown] for row in (series.low, series.high))
-            axes.hlines(rows, lows, highs, color=INK, linewidth=0.8)
-            axes.plot([*lows, *highs], [*rows, *rows], "|", color=INK, markersize=3.5, markeredgewidth=0.8)
+        ends = [(row, each.low, each.high) for row, each in zip(rows, bars, strict=True) if math.isfinite(each.low)]
+        across, lows, highs = ([each[at] for each in ends] for at in range(3))
+        axes.hlines(across, lows, highs, color=INK, linewidth=0.8)
+        axes.plot([*lows, *highs], [*across, *across], "|", color=INK, markersize=3.5, markeredgewidth=0.8)
         for row, length in zip(rows, lengths, strict=True):
             axes.text(
                 1.01, row, panel.y.format.text(length), transform=axes.get_yaxis_transform(), va="center_baseline"
@@ -264,7 +254,7 @@ def _draw_heat_map(axes: Axes, plot: Plot, panel: Panel) -> None:
     from matplotlib.patches import Rectangle
 
     columns, rows, best = _columns(plot), _rows(plot), _best(plot, panel)
-    largest = max((abs(_best(plot, each) - value) for each in plot.panels for value in _cells(each)), default=0) or 1
+    largest = max((abs(_best(plot, each) - of.y) for each in plot.panels for of in each.known), default=0) or 1
     axes.set_xlim(0, max(len(columns), 1))
     axes.set_ylim(max(len(rows), 1), 0)
     for side in axes.spines.values():
@@ -283,7 +273,7 @@ def _draw_heat_map(axes: Axes, plot: Plot, panel: Panel) -> None:
     if many:
         for text in axes.get_xticklabels():
             text.set(rotation=55, ha="left", va="bottom", rotation_mode="anchor")
-    values = {(str(series.x[each]), series.name): series.y[each] for series in panel.series for each in finite(series)}
+    values = {(str(each.x), each.name): each.y for each in panel.known}
     from matplotlib.colors import to_rgba
 
     for (x, column), (y, row) in product(enumerate(columns), enumerate(rows)):
@@ -301,11 +291,13 @@ def _draw_frequency_map(figure: Figure, axes: Axes, room: Room, panel: Panel) ->
     """Draw values 0..1 by frequency, one pixel each, with frequency 0 in the middle and the scale beside."""
     import numpy as np
 
-    down, across = [int(series.name) for series in panel.series], [float(x) for x in panel.series[0].x]
+    down, across = (
+        [*dict.fromkeys(axis)] for axis in zip(*((int(p.name), float(p.x)) for p in panel.points), strict=True)
+    )
     step = across[1] - across[0] if len(across) > 1 else 1.0
     edges = (across[0] - step / 2, across[-1] + step / 2, down[-1] + step / 2, down[0] - step / 2)
     # viewers of SVG and PDF smooth single pixels
-    pixels = np.kron(np.array([series.y for series in panel.series]), np.ones((PIXEL, PIXEL)))
+    pixels = np.kron(np.array([each.y for each in panel.points]).reshape(len(down), -1), np.ones((PIXEL, PIXEL)))
     shown = axes.imshow(pixels, cmap=MAP_COLOURS, vmin=0, vmax=1, extent=edges, interpolation="none", aspect="auto")
     for name, axis in (("x", panel.x), ("y", Axis("cycles per image down", COUNT))):
         low, high = (across[0], across[-1]) if name == "x" else (down[0], down[-1])
@@ -328,11 +320,11 @@ def _draw_reliability(axes: Axes, plot: Plot, panel: Panel, models: Sequence[str
     axes.grid()
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
     levels = _rows(plot)
-    for series in panel.series:
-        shown, opacity = finite(series), opacity_of(levels.index(series.name), len(levels))
-        x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
+    for name, line in panel.lines.items():
+        opacity = opacity_of(levels.index(name), len(levels))
+        x, y = [float(each.x) for each in line], [each.y for each in line]
         axes.plot(x, y, color=colour, alpha=opacity, linewidth=1)
-        areas = [max(60 * series.sizes[each], 2) for each in shown] if len(series.sizes) > 0 else 12
+        areas = [max(60 * each.size, 2) for each in line]
         axes.scatter(x, y, areas, color=colour, alpha=opacity, linewidth=0, clip_on=False)
 
 
@@ -345,16 +337,13 @@ def _draw_scatter(
         getattr(axes, f"set_{name}lim")(low, high)
         _set_axis(axes, name, _ticks(axis, low, high), axis)  # type: ignore[arg-type]
     axes.grid()
-    labels = places(panel, room.inner, numbers)
-    for index, (series, x, y) in enumerate(points(panel)):
-        slot = index_of(series.name, models)
+    for each, (text, found) in zip(panel.known, places(panel, room.inner, numbers), strict=True):
+        x, y, slot, place = float(each.x), each.y, index_of(each.name, models), found or NEAR[0]
         colour, marker = COLOURS[slot % len(COLOURS)], MARKERS[slot % len(MARKERS)]
-        if series.published:
+        if each.published:
             axes.plot(x, y, "o", markersize=5.5, markeredgewidth=0.9, color=PAPER, markeredgecolor=SOFT)
         else:
             axes.plot(x, y, marker, markersize=5.5, markeredgewidth=0.5, color=colour, markeredgecolor=PAPER)
-        text, place = labels[index]
-        place = place or NEAR[0]
         leader = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
         axes.annotate(
             text, (x, y), place[:2], textcoords="offset points", ha=place[2], va="center", annotation_clip=False,
@@ -396,20 +385,16 @@ def room_of(plot: Plot, panel: Panel, width: float) -> Room:
 
 
 def _columns(plot: Plot) -> list[str]:
-    return list(dict.fromkeys(str(x) for panel in plot.panels for series in panel.series for x in series.x))
+    return list(dict.fromkeys(str(each.x) for panel in plot.panels for each in panel.points))
 
 
 def _rows(plot: Plot) -> list[str]:
-    return list(dict.fromkeys(series.name for panel in plot.panels for series in panel.series))
-
-
-def _cells(panel: Panel) -> list[float]:
-    return [series.y[index] for series in panel.series for index in finite(series)]
+    return list(dict.fromkeys(each.name for panel in plot.panels for each in panel.points))
 
 
 def _best(plot: Plot, panel: Panel) -> float:
     """Return the value of a heat map's palest cell."""
-    return max(_cells(panel), default=0.0) if plot.strong == "low" else 0.0
+    return max((each.y for each in panel.known), default=0.0) if plot.strong == "low" else 0.0
 
 
 def _is_slanted(plot: Plot) -> bool:

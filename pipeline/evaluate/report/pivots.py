@@ -21,7 +21,7 @@ from pipeline.evaluate.report.views import (
     Panel,
     Plot,
     PlotKind,
-    Series,
+    Point,
     Table,
 )
 from pipeline.text import printable
@@ -225,7 +225,7 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
         for name in names:
             groups.setdefault(printable(names[name].group) if names[name].benchmark else EXTRA_GROUP, []).append(name)
         panels = [Panel(group, _bars(section, members, of_metric), x, y) for group, members in groups.items()]
-    panels = [panel for panel in panels if any(not math.isnan(y) for each in panel.series for y in each.y)]
+    panels = [panel for panel in panels if any(not math.isnan(each.y) for each in panel.points)]
     baselines = dict.fromkeys(printable(each.baseline) for each in section.models.values() if each.baseline)
     limit = 1.0 if kind == "bars" and metric.normalised else None
     return Plot(kind, panels, limit, f"baseline: {', '.join(baselines)}" if limit else "") if panels else None
@@ -244,44 +244,41 @@ def bars_of_models(sections: Iterable[Section], metric: str) -> Plot | None:
     for section in sections:
         found = section.report.metric(metric)
         measures = {model: measure for model, each in section.models.items() if (measure := each.whole(metric))}
-        series = [_series(model, [metric], [each]) for model, each in measures.items()]
-        if series:
-            panels.append(Panel(section.title, series, Axis(""), Axis(metric, found.format)))
+        points = [_point(model, metric, each) for model, each in measures.items()]
+        if points:
+            panels.append(Panel(section.title, points, Axis(""), Axis(metric, found.format)))
             normalised |= found.normalised
     return Plot("bars", panels, 1.0 if normalised else None, "baseline") if panels else None
 
 
-def _curves(section: Section, transform: str, found: Mapping[tuple[str, str, int | None], Measure]) -> list[Series]:
-    """Return the values of a transform by level, one curve per model that has some."""
-    curves = []
-    for model in section.models:
-        of_model = {key[2]: each for key, each in found.items() if key[:2] == (model, transform) and key[2] is not None}
-        if levels := sorted(of_model):
-            curve = _series(model, [float(level) for level in levels], [of_model[level] for level in levels])
-            curves.append(replace(curve, low=(), high=()) if all(map(math.isnan, curve.low)) else curve)
-    return curves
+def _point(name: str, x: float | str, measure: Measure) -> Point:
+    """Return a measure as a point of a model."""
+    return Point(name, x, measure.value, measure.low, measure.high)
 
 
-def _series(name: str, x: Sequence[float] | Sequence[str], measures: Sequence[Measure]) -> Series:
-    """Return measures as the values of a model, with the ends of their intervals."""
-    return Series(name, x, [m.value for m in measures], [m.low for m in measures], [m.high for m in measures])
+def _curves(section: Section, transform: str, found: Mapping[tuple[str, str, int | None], Measure]) -> list[Point]:
+    """Return the values of a transform by level."""
+    levels = sorted({key[2] for key in found if key[1] == transform and key[2] is not None})
+    keys = ((model, transform, level) for model in section.models for level in levels)
+    return [_point(key[0], float(key[2]), found[key]) for key in keys if key in found]
 
 
 def _map(
     model: str, names: Mapping[str, TransformNames], found: Mapping[tuple[str, str, int | None], Measure]
-) -> list[Series]:
-    """Return the rows of the heat map of a model, over the two labels of transforms."""
+) -> list[Point]:
+    """Return the cells of the heat map of a model, over the two labels of transforms."""
     columns, rows = ({names[name].labels[axis]: None for name in names} for axis in (0, 1))
     values = {names[name].labels: found.get((model, name, None), UNKNOWN).value for name in names}
-    return [Series(row, list(columns), [values.get((column, row), math.nan) for column in columns]) for row in rows]
+    return [Point(row, column, values.get((column, row), math.nan)) for row in rows for column in columns]
 
 
 def _bars(
     section: Section, members: Sequence[str], found: Mapping[tuple[str, str, int | None], Measure]
-) -> list[Series]:
-    """Return the values of some transforms, one series per model."""
+) -> list[Point]:
+    """Return the values of some transforms."""
     known = [name for name in members if any((model, name, None) in found for model in section.models)]
-    titles = [words(printable(name)) for name in known]
     return [
-        _series(model, titles, [found.get((model, name, None), UNKNOWN) for name in known]) for model in section.models
+        _point(model, words(printable(name)), found.get((model, name, None), UNKNOWN))
+        for model in section.models
+        for name in known
     ]

@@ -11,7 +11,7 @@ from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_mo
 from pipeline.evaluate.report.measures import Measure, Metric, Results, Section
 from pipeline.evaluate.report.pivots import MISSING, cell, marked, notes, pivot_tables, transforms_of
 from pipeline.evaluate.report.subject import CALIBRATION, ECE, RELIABILITY
-from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
+from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Point, Table
 from pipeline.text import printable
 
 FEW_IMAGES = 30
@@ -154,9 +154,10 @@ def _calibration_table(section: Section) -> Iterator[Table]:
         Panel(
             model,
             [
-                _reliability(f"{section.report.level} {level}" if len(bins) > 1 else "", at)
+                point
                 for bins in [section.models[model].details[RELIABILITY]]
                 for level, at in bins.items()
+                for point in _reliability(f"{section.report.level} {level}" if len(bins) > 1 else "", at)
             ],
             Axis("confidence"),
             Axis("accuracy"),
@@ -166,15 +167,10 @@ def _calibration_table(section: Section) -> Iterator[Table]:
     yield Table(section.title, "calibration", note, columns, rows, Plot("reliability", panels))
 
 
-def _reliability(name: str, bins: Sequence[Mapping[str, float]]) -> Series:
+def _reliability(name: str, bins: Sequence[Mapping[str, float]]) -> list[Point]:
     """Return the curve of a reliability diagram."""
     most = max((each["images"] for each in bins), default=1)
-    return Series(
-        name,
-        [each["confidence"] for each in bins],
-        [each["accuracy"] for each in bins],
-        sizes=[each["images"] / most for each in bins],
-    )
+    return [Point(name, each["confidence"], each["accuracy"], size=each["images"] / most) for each in bins]
 
 
 # Published figures

@@ -146,29 +146,29 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Series:
-    """The values of a model in a panel, or of one row of a map. Values have the scale of measures, not of display.
+class Point:
+    """A value in a panel, in the scale of measures, not of display.
 
     Attributes:
         name: Name of the model; of a level in a reliability diagram; of the row in a heat map; the frequency down in a
             frequency map.
-        x: Positions: numbers, or names of bars or of the columns of a heat map.
-        y: Values; NaN if missing.
-        low: Lower ends of confidence intervals; empty without them.
-        high: Upper ends.
-        sizes: Areas of the marks, as fractions of the largest; empty for equal ones.
-        published: Whether the values are those that a paper prints.
-        marked: Indices of the points with a mark; None for all.
+        x: Position: a number, or the name of a bar or of the column of a heat map.
+        y: Value; NaN if missing.
+        low: Lower end of its confidence interval; NaN without one.
+        high: Upper end.
+        size: Area of its mark, as a fraction of the largest.
+        published: Whether the value is one that a paper prints.
+        marked: Whether a point of a line has a mark and is in the alternative text.
     """
 
     name: str
-    x: Sequence[float] | Sequence[str]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-    sizes: Sequence[float] = ()
+    x: float | str
+    y: float
+    low: float = math.nan
+    high: float = math.nan
+    size: float = 1.0
     published: bool = False
-    marked: Sequence[int] | None = None
+    marked: bool = True
 
 
 @dataclass(frozen=True)
@@ -176,10 +176,23 @@ class Panel:
     """One pair of axes of a plot. ``note``: text below a frequency map."""
 
     title: str
-    series: Sequence[Series]
+    points: Sequence[Point]
     x: Axis
     y: Axis
     note: str = ""
+
+    @property
+    def known(self) -> list[Point]:
+        """The points whose value is finite."""
+        return [each for each in self.points if math.isfinite(each.y)]
+
+    @property
+    def lines(self) -> dict[str, list[Point]]:
+        """The known points by name; a name may have none."""
+        lines: dict[str, list[Point]] = {each.name: [] for each in self.points}
+        for each in self.known:
+            lines[each.name].append(each)
+        return lines
 
 
 PlotKind = Literal["lines", "bars", "heat map", "frequency map", "reliability", "scatter"]

@@ -148,8 +148,12 @@ def _overlap_table(names: Sequence[str], scores: Sequence[Sequence[float]], grou
     order = [names.index(name) for name in dict.fromkeys([*grouped, *names])]
     titles = [printable(names[each]) for each in order]
     rows = [[scores[row][column] for column in order] for row in order]
-    series = [views.Series(name, titles, row) for name, row in zip(titles, rows, strict=True)]
-    panel = views.Panel("", series, views.Axis("corruption"), views.Axis("overlap score", PLAIN))
+    cells = [
+        views.Point(name, other, score)
+        for name, row in zip(titles, rows, strict=True)
+        for other, score in zip(titles, row, strict=True)
+    ]
+    panel = views.Panel("", cells, views.Axis("corruption"), views.Axis("overlap score", PLAIN))
     return _table(
         f"{OVERLAPS}: overlap scores",
         "How much training with one corruption helps against the other, relative to training with that other, averaged "

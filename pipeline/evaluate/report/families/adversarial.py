@@ -50,7 +50,7 @@ from pipeline.evaluate.report.views import (
     Number,
     Panel,
     Plot,
-    Series,
+    Point,
     Table,
 )
 from pipeline.recipes.attacks import AttackEntry
@@ -277,9 +277,10 @@ def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Nu
         Panel(
             attack,
             [
-                Series(attacked, targets, [1 - row.get(target, missing).value for target in targets])
+                Point(attacked, target, 1 - row.get(target, missing).value)
                 for (name, attacked), row in matrix.items()
                 if name == attack
+                for target in targets
             ],
             Axis("evaluated model", COUNT),
             Axis("accuracy of images that both get right"),

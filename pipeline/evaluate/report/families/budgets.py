@@ -15,7 +15,7 @@ from pipeline.evaluate.report.join import digest_of_ids
 from pipeline.evaluate.report.load import BudgetSearch
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, Section, TransformNames
 from pipeline.evaluate.report.subject import means_of, measures_of
-from pipeline.evaluate.report.views import INTERVAL, Axis, NumberFormat, Panel, Plot, Series
+from pipeline.evaluate.report.views import INTERVAL, Axis, NumberFormat, Panel, Plot, Point
 from pipeline.recipes.attacks import Norm, budget_text
 from pipeline.text import printable
 
@@ -133,19 +133,16 @@ def _curves(section: Section) -> Plot:
     facts = next(iter(section.models.values())).details
     norm, largest = facts["norm"], facts["largest"]
     ticks = {share * largest: budget_text(norm, share * largest) for share in TICKS}
-    series = []
+    points = []
     for model, results in section.models.items():
         marked = {measure.transform: measure for measure in results.measures if measure.transform}
         budgets = results.details["budgets"]
         curve = list(zip(np.linspace(0, largest, INTERVALS + 1).tolist(), results.details["curve"], strict=True))
-        points = sorted([*curve, *((budgets[name], [m.value, m.low, m.high]) for name, m in marked.items())])
+        every = sorted([*curve, *((budgets[name], [m.value, m.low, m.high]) for name, m in marked.items())])
         at = set(budgets.values())
-        places = [place for place, _ in points]
-        value, low, high = zip(*(each for _, each in points), strict=True)
-        marks = [index for index, place in enumerate(places) if place in at]
-        series.append(Series(model, places, value, low, high, marked=marks))
+        points += [Point(model, place, value, low, high, marked=place in at) for place, (value, low, high) in every]
     axis = Axis(f"budget ({NORMS[norm]})", NumberFormat(1, 2), ticks=ticks)
-    return Plot("lines", [Panel(section.title, series, axis, Axis("accuracy"))])
+    return Plot("lines", [Panel(section.title, points, axis, Axis("accuracy"))])
 
 
 REPORT = FamilyReport(

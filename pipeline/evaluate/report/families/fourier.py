@@ -16,7 +16,7 @@ from pipeline.evaluate.report.join import condition_scores
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Metric, Pivot, Results, Section
 from pipeline.evaluate.report.subject import Means, Subject
-from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
+from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Point, Table
 from pipeline.transforms.fourier import FAMILY
 
 BANDS: Mapping[str, tuple[int, float]] = {"0 to 8": (0, 8), "9 to 20": (9, 20), "above 20": (21, math.inf)}
@@ -94,14 +94,13 @@ def _text(at: Frequency) -> str:
     return f"({at.p}, {at.q})"
 
 
-def _mirrored(errors: Mapping[Frequency, float]) -> list[Series]:
-    """Return the rows of a map from the values of half of it; cells without a value are NaN."""
+def _mirrored(errors: Mapping[Frequency, float]) -> list[Point]:
+    """Return the cells of a map from the values of half of it; cells without a value are NaN."""
     step = math.gcd(*(each for at in errors for each in at)) or 1
     largest = max(max(at.p, abs(at.q)) for at in errors)
     axis = range(-largest, largest + 1, step)
     cells = {Frequency(-p, -q): error for (p, q), error in errors.items()} | dict(errors)
-    across = [float(q) for q in axis]
-    return [Series(str(p), across, [cells.get(Frequency(p, q), math.nan) for q in axis]) for p in axis]
+    return [Point(str(p), float(q), cells.get(Frequency(p, q), math.nan)) for p in axis for q in axis]
 
 
 REPORT = FamilyReport(
