@@ -131,8 +131,8 @@ def test_dense_lines_have_no_marks() -> None:
 
 
 def test_texts_of_close_levels_do_not_overlap() -> None:
-    series = Series("one", [1, 2, 3, 8, 16, 32, 64, 159], [0.5] * 8)
-    (axes,) = figure(Plot("lines", [Panel("", [series], Axis("bandwidth", COUNT), Axis("accuracy"))]), ["one"]).axes
+    points = [Point("one", x, 0.5) for x in (1, 2, 3, 8, 16, 32, 64, 159)]
+    (axes,) = figure(Plot("lines", [Panel("", points, Axis("bandwidth", COUNT), Axis("accuracy"))]), ["one"]).axes
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "32", "64", "159"]
 
 
