@@ -69,7 +69,7 @@ def test_missing_corruptions_are_marked(tmp_path: Path) -> None:
 
 def test_bars_without_intervals_are_drawn(tmp_path: Path) -> None:
     report = rs.report(results=write(tmp_path / "yolo.csv", lines(names=["fog", "snow"]), HEAD[3:]))
-    assert "performance in percent: snow: yolo 25.0; fog: yolo 25.0." in report.html()
+    assert "Bar plot, weather, performance in percent: snow: yolo 25.0; fog: yolo 25.0." in report.html()
     (axes,) = report.figure("performance by corruption").axes
     assert [bar.get_width() for bar in axes.patches] == [0.25, 0.25]
 

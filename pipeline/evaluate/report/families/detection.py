@@ -118,7 +118,7 @@ def _results(model: str, data_set: str, measure: str, rows: Sequence[Row]) -> Re
         model,
         list(_measures(table, names, counted, clean.pop())),
         {},
-        {name: TransformNames(benchmark=index in counted) for index, name in enumerate(names)},
+        {name: TransformNames(corruptions.get(name).group, index in counted) for index, name in enumerate(names)},
         published=PUBLISHED.get((data_set, measure), ""),
     )
 
