@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import permutations
+from itertools import combinations
 
 import numpy as np
 
@@ -113,11 +113,12 @@ def ranking(section: Section, metric: Metric | None) -> Ranking | None:
         return None
     above = dict.fromkeys(models, 0)
     below = dict(above)
-    for one, other in permutations(models, 2):
+    for one, other in combinations(models, 2):
         found = difference(section, metric, one, other)
-        if found and metric.better * (found.low if metric.better > 0 else found.high) > 0:
-            above[other] += 1
-            below[one] += 1
+        if found and (found.low > 0 or found.high < 0):
+            better, worse = (one, other) if metric.better * found.low > 0 else (other, one)
+            above[worse] += 1
+            below[better] += 1
     ranks = {model: (1 + above[model], len(models) - below[model]) for model in models}
     return Ranking(section, metric, values, ranks)
 

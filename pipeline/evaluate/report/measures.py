@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.evaluate.metrics.arrays import Floats
@@ -157,6 +158,12 @@ def is_whole(measure: Measure) -> bool:
     return not measure.transform and measure.level is None
 
 
+Key = tuple[str, str, int | None, str]
+"""Model, transform, level and metric of a measure."""
+
+Found = Mapping[Key, Measure]
+
+
 @dataclass(frozen=True)
 class Section:
     """A data set, and the results of each model on it, by printable name."""
@@ -164,6 +171,15 @@ class Section:
     title: str
     report: FamilyReport
     models: Mapping[str, Results]
+
+    @cached_property
+    def found(self) -> Found:
+        """All measures of the models."""
+        return {
+            (model, each.transform, each.level, each.metric): each
+            for model, results in self.models.items()
+            for each in results.measures
+        }
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from pipeline.evaluate.report.labels import words
 from pipeline.evaluate.report.load import LOSSY
-from pipeline.evaluate.report.measures import Measure, Metric, Pivot, Results, Section, TransformNames
+from pipeline.evaluate.report.measures import Found, Key, Measure, Metric, Pivot, Results, Section, TransformNames
 from pipeline.evaluate.report.views import (
     COUNT,
     EXTRA,
@@ -54,6 +55,14 @@ def cell(
     )
 
 
+def cells_of(section: Section, keys: Iterable[Key], *, short: bool) -> list[Number]:
+    """Return the cells of measures; nothing if there is none of them."""
+    cells = [
+        cell(section.models[key[0]], section.report.metric(key[3]), section.found.get(key), short=short) for key in keys
+    ]
+    return cells if any(each.exists for each in cells) else []
+
+
 def lossy_note(section: Section) -> str:
     """Return the explanation of the mark of numbers that depend on lossy clean images; empty if there are none."""
     encoders = {model: each.clean_images for model, each in section.models.items()}
@@ -89,9 +98,6 @@ def notes(section: Section, metrics: Sequence[Metric], rows: Sequence[Sequence[C
 
 
 # Pivots
-
-Found = Mapping[tuple[str, str, int | None, str], Measure]
-"""Measures by model, transform, level and metric."""
 
 
 def pivot_tables(section: Section, pivot: Pivot) -> Iterator[Table]:
@@ -130,9 +136,8 @@ def _pivot_table(section: Section, pivot: Pivot, names: Mapping[str, TransformNa
     """Return the table of the measures of some transforms, or of levels."""
     of_data_set = pivot.rows == "level"
     found = {
-        (model, each.transform, each.level, each.metric): each
-        for model, results in section.models.items()
-        for each in results.measures
+        key: each
+        for key, each in section.found.items()
         if each.metric in pivot.metrics and (each.transform in names or (of_data_set and not each.transform))
         if not (of_data_set and each.level is None)
     }
@@ -153,10 +158,8 @@ def _pivot_table(section: Section, pivot: Pivot, names: Mapping[str, TransformNa
                 for metric in metrics
                 for at in ([*levels, None] if pivot.columns == "level" else [None])
             ]
-            measures = [(key[0], section.report.metric(key[3]), found.get(key)) for key in keys]
-            if any(each for _, _, each in measures):
-                short = len(columns) > len(section.models) or by_model
-                cells = [cell(section.models[model], metric, each, short=short) for model, metric, each in measures]
+            short = len(columns) > len(section.models) or by_model
+            if cells := cells_of(section, keys, short=short):
                 rows.append([*labels, *(models if by_model else ()), *cells])
     head = [Column(title, number=False) for title in (*pivot.head, *(("model",) if by_model else ()))]
     note = notes(section, metrics, rows, pivot.note)
@@ -202,33 +205,39 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
         return None
     metric = section.report.metric(pivot.metrics[0])
     of_metric = {key[:3]: each for key, each in found.items() if key[3] == metric.name}
+    levels = sorted({key[2] for key in of_metric if key[2] is not None})
     ticks = {float(level): str(level) for level in pivot.ticks} or None
-    several = ticks or len({key[2] for key in of_metric if key[2] is not None}) > 1
-    x, y = Axis(pivot.head[0], COUNT), Axis(metric.name, metric.format)
-    kind: PlotKind = "bars"
-    if pivot.plot == "lines" or (pivot.plot == "small lines" and several):
-        kind, x = "lines", Axis(pivot.axis, COUNT, ticks=ticks)
-        shown = (
-            {"": pivot.title}
-            if pivot.plot == "lines"
-            else {each: words(" ".join(marked(each, names))) for each in names}
-        )
-        panels = [
-            Panel(title, _curves(section, name, of_metric), _axis_of(x, name, names), y)
-            for name, title in shown.items()
-        ]
-    elif pivot.plot == "heat map":
-        kind = "heat map"
-        panels = [Panel(model, _map(model, names, of_metric), x, y) for model in section.models]
-    else:
-        groups: dict[str, list[str]] = {}
-        for name in names:
-            groups.setdefault(printable(names[name].group) if names[name].benchmark else EXTRA_GROUP, []).append(name)
-        panels = [Panel(group, _bars(section, members, of_metric), x, y) for group, members in groups.items()]
-    panels = [panel for panel in panels if any(not math.isnan(each.y) for each in panel.points)]
+    kind: PlotKind = "heat map" if pivot.plot == "heat map" else "bars"
+    if pivot.plot == "lines" or (pivot.plot == "small lines" and (ticks or len(levels) > 1)):
+        kind = "lines"
+    shown = (
+        {"": pivot.title} if pivot.plot == "lines" else {name: words(" ".join(marked(name, names))) for name in names}
+    )
+    titles = shown if kind == "lines" else {}
+    panels: dict[str, list[Point]] = {name: [] for name in titles}
+    known = {key[1] for key in of_metric if key[2] is None}
+    at: float | str
+    for model, name, level in product(section.models, shown, levels if kind == "lines" else [None]):
+        each = of_metric.get((model, name, level), UNKNOWN)
+        if level is not None:
+            drawn, panel, of, at = each is not UNKNOWN, name, model, float(level)
+        elif kind == "heat map":
+            drawn, panel, of, at = True, model, names[name].labels[1], names[name].labels[0]
+        else:
+            group = printable(names[name].group) if names[name].benchmark else EXTRA_GROUP
+            drawn, panel, of, at = name in known, group, model, words(printable(name))
+        if drawn:
+            panels.setdefault(panel, []).append(Point(of, at, each.value, each.low, each.high))
+    x = Axis(pivot.axis, COUNT, ticks=ticks) if kind == "lines" else Axis(pivot.head[0], COUNT)
+    y = Axis(metric.name, metric.format)
+    filled = [
+        Panel(titles.get(name, name), points, _axis_of(x, name, names) if kind == "lines" else x, y)
+        for name, points in panels.items()
+        if any(not math.isnan(each.y) for each in points)
+    ]
     baselines = dict.fromkeys(printable(each.baseline) for each in section.models.values() if each.baseline)
     limit = 1.0 if kind == "bars" and metric.normalised else None
-    return Plot(kind, panels, limit, f"baseline: {', '.join(baselines)}" if limit else "") if panels else None
+    return Plot(kind, filled, limit, f"baseline: {', '.join(baselines)}" if limit else "") if filled else None
 
 
 def _axis_of(x: Axis, name: str, names: Mapping[str, TransformNames]) -> Axis:
@@ -244,41 +253,8 @@ def bars_of_models(sections: Iterable[Section], metric: str) -> Plot | None:
     for section in sections:
         found = section.report.metric(metric)
         measures = {model: measure for model, each in section.models.items() if (measure := each.whole(metric))}
-        points = [_point(model, metric, each) for model, each in measures.items()]
+        points = [Point(model, metric, each.value, each.low, each.high) for model, each in measures.items()]
         if points:
             panels.append(Panel(section.title, points, Axis(""), Axis(metric, found.format)))
             normalised |= found.normalised
     return Plot("bars", panels, 1.0 if normalised else None, "baseline") if panels else None
-
-
-def _point(name: str, x: float | str, measure: Measure) -> Point:
-    """Return a measure as a point of a model."""
-    return Point(name, x, measure.value, measure.low, measure.high)
-
-
-def _curves(section: Section, transform: str, found: Mapping[tuple[str, str, int | None], Measure]) -> list[Point]:
-    """Return the values of a transform by level."""
-    levels = sorted({key[2] for key in found if key[1] == transform and key[2] is not None})
-    keys = ((model, transform, level) for model in section.models for level in levels)
-    return [_point(key[0], float(key[2]), found[key]) for key in keys if key in found]
-
-
-def _map(
-    model: str, names: Mapping[str, TransformNames], found: Mapping[tuple[str, str, int | None], Measure]
-) -> list[Point]:
-    """Return the cells of the heat map of a model, over the two labels of transforms."""
-    columns, rows = ({names[name].labels[axis]: None for name in names} for axis in (0, 1))
-    values = {names[name].labels: found.get((model, name, None), UNKNOWN).value for name in names}
-    return [Point(row, column, values.get((column, row), math.nan)) for row in rows for column in columns]
-
-
-def _bars(
-    section: Section, members: Sequence[str], found: Mapping[tuple[str, str, int | None], Measure]
-) -> list[Point]:
-    """Return the values of some transforms."""
-    known = [name for name in members if any((model, name, None) in found for model in section.models)]
-    return [
-        _point(model, words(printable(name)), found.get((model, name, None), UNKNOWN))
-        for model in section.models
-        for name in known
-    ]

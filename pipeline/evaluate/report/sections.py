@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference
+from pipeline.evaluate.report.across import MARK, PublishedFigure, ranking
 from pipeline.evaluate.report.measures import Measure, Metric, Results, Section
-from pipeline.evaluate.report.pivots import MISSING, cell, marked, notes, pivot_tables, transforms_of
+from pipeline.evaluate.report.pivots import MISSING, cell, cells_of, marked, notes, pivot_tables, transforms_of
 from pipeline.evaluate.report.subject import CALIBRATION, ECE, RELIABILITY
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Point, Table
 from pipeline.text import printable
@@ -65,7 +65,8 @@ def _key_figures(section: Section) -> Table:
     for metric in report.metrics:
         measures = {model: each.whole(metric.name) for model, each in models.items()}
         if metric.key and any(measures.values()):
-            best = best_model(section, metric)
+            ranked = ranking(section, metric)
+            best = next((model for model, ranks in ranked.ranks.items() if ranks == (1, 1)), "") if ranked else ""
             cells = (cell(models[model], metric, each, best=model == best) for model, each in measures.items())
             rows.append([metric.name, *cells])
             shown.append(metric)
@@ -89,20 +90,6 @@ def _key_figures(section: Section) -> Table:
     return Table(section.title, "key figures", note, columns, rows)
 
 
-def best_model(section: Section, metric: Metric) -> str:
-    """Return the model that is better than every other one by more than chance explains; empty if there is none."""
-    models = comparable_models(section, metric) if metric.better else []
-    measures = {model: section.models[model].whole(metric.name) for model in models}
-    known = {model: each for model, each in measures.items() if each}
-    best = max(known, key=lambda model: metric.better * known[model].value, default="")
-    others = [model for model in known if model != best]
-    for other in others:
-        found = difference(section, metric, best, other)
-        if found is None or metric.better * (found.low if metric.better > 0 else found.high) <= 0:
-            return ""
-    return best if others else ""
-
-
 def _images_note(section: Section) -> str:
     """Return a note if the models were evaluated on different images or builds; empty otherwise."""
     models = section.models
@@ -124,11 +111,7 @@ CALIBRATION_NOTE = (
 
 def _calibration_table(section: Section) -> Iterator[Table]:
     """Yield the calibration table of a data set with reliability diagrams; nothing if no model has a calibration."""
-    found = {
-        (model, each.transform, each.level, each.metric): each
-        for model, results in section.models.items()
-        for each in results.measures
-    }
+    found = section.found
     calibrated = [model for model in section.models if (model, "", None, ECE.name) in found]
     if not calibrated:
         return
@@ -138,13 +121,10 @@ def _calibration_table(section: Section) -> Iterator[Table]:
     rows: list[Sequence[Cell]] = []
     for transform in ("", *names):
         for model in calibrated:
-            keys = [*((level, ECE) for level in shown), *((None, each) for each in CALIBRATION)]
-            measures = [
-                (section.report.metric(of.name), found.get((model, transform, level, of.name))) for level, of in keys
-            ]
-            if any(each for _, each in measures):
+            places = [*((level, ECE) for level in shown), *((None, each) for each in CALIBRATION)]
+            keys = [(model, transform, level, metric.name) for level, metric in places]
+            if cells := cells_of(section, keys, short=True):
                 label = [" ".join(marked(transform, names)) if transform else "mean"] if names else []
-                cells = (cell(section.models[model], metric, each, short=True) for metric, each in measures)
                 rows.append([*label, model, *cells])
     columns = [Column(section.report.transform, number=False)] * bool(names) + [Column("model", number=False)]
     columns += [Column(title, "ECE") for title in (*map(str, shown), "mean", "adaptive")] if shown else []
