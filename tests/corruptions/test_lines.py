@@ -12,13 +12,13 @@ SHAPE = (20, 31)
 
 
 def test_line_is_that_of_scikit_image() -> None:
-    """Ends inside and outside of the image, in all directions."""
-    for seed in range(50):
-        ends = np.random.RandomState(seed).randint(-15, 45, 4)
+    """Ends inside and outside of the image, in all directions; and all short lines, where errors are often equal."""
+    short = [(10, 15, 10 + down, 15 + right) for down in range(-6, 7) for right in range(-6, 7)]
+    for ends in (*np.random.RandomState(0).randint(-15, 45, (50, 4)).tolist(), *short):
         image = np.full((*SHAPE, 3), 250, np.uint8)
         lines.draw_line(image, *ends)
         expected = np.full(SHAPE, 250.0)
-        rows, columns, coverage = line_aa(*ends.tolist())
+        rows, columns, coverage = line_aa(*ends)
         inside = (rows >= 0) & (rows < SHAPE[0]) & (columns >= 0) & (columns < SHAPE[1])
         part = coverage[inside]
         expected[rows[inside], columns[inside]] = np.floor((1 - part) * 250 + part * 128)
