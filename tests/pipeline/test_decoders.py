@@ -86,6 +86,7 @@ SIDE = int(MAX_PIXELS**0.5) + 1
             (f"{header}\n".encode(), "5000 x 5000 pixels are more than the 16777216 allowed")
             for header in ("P2 5000 5000 255", "P5 5000 5000 4095", "P6 5000 5000 65535")
         ),
+        (b"P2 4096 4096 255\n", "cannot be decoded"),  # as many as are allowed, all missing
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
 )

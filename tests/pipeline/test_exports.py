@@ -82,7 +82,7 @@ def names(column: str, values: Sequence[str], message: str | None = None) -> lis
 @pytest.mark.parametrize(
     ("layout", "column", "value", "message"),
     [
-        *names("class_name", ["../../../x"], "is outside of"),
+        *names("class_name", ["../../../x", "/x", "a\\..\\x"], "is outside of"),
         *names("class_name", ["cat{place}"], "label 0 has two class names, 'cat0' and 'cat1'"),
         *names("transform", ["", ".", "..", "a/b", "export.toml", "x\ny", ".hidden"]),
         *names(

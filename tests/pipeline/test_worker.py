@@ -202,15 +202,16 @@ def test_an_unreadable_image_fails_alone_without_machine_paths(
     assert reason.startswith(f"class0/image2.png: {message}")
 
 
-def test_reasons_in_rows_omit_source_and_output_folders(
-    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reasons_in_rows_omit_source_and_output_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "my photos"
+    photos = write_small_source(data / "all")
+
     def read(source: ImageFolder, image: SourceImage) -> bytes:
-        raise ValueError(f"{small_source}/class 0/a b.png and {tmp_path / 'data'}/x: 1/2 of s3://b/k, in /usr/lib/y.so")
+        raise ValueError(f"{photos}/class 0/a b.png and {data}/x: 1/2 of s3://b/k, in /usr/lib/y.so")
 
     monkeypatch.setattr(ImageFolder, "read", read)
-    build(small_source, tmp_path / "data")
-    for row in rows_of(tmp_path / "data", small_source).values():
+    build(photos, data)
+    for row in rows_of(data, photos).values():
         assert row.error == f"{row.origin}: ValueError: class 0/a b.png and x: 1/2 of s3://b/k, in y.so"
 
 

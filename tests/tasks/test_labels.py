@@ -22,6 +22,7 @@ def test_other_names_are_numbered_in_sorted_order(folders: list[str]) -> None:
 
 @pytest.mark.parametrize("name", [str(MAX_LABEL + 1), "9" * 5000])
 def test_large_numbers_are_refused(name: str) -> None:
+    assert label_folders([str(MAX_LABEL), "1"]).labels == {str(MAX_LABEL): MAX_LABEL, "1": 1}
     with pytest.raises(UserError, match=f"is a number above {MAX_LABEL}"):
         label_folders([name, "1"])
 
