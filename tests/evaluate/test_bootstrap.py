@@ -68,6 +68,18 @@ def test_bootstrap_means_of_fractions_do_not_exceed_one(images: int, seed: int) 
     assert result.estimate(metrics.mean_error).high <= 1
 
 
+@pytest.mark.parametrize("doubles", [bootstrap.MAX_DOUBLES, 0])
+def test_means_do_not_depend_on_the_order_of_additions(doubles: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports have equal bytes on any CPU: products of a matrix and one or many columns add in different orders."""
+    monkeypatch.setattr(bootstrap, "MAX_DOUBLES", doubles)
+    values = np.random.default_rng(5).gamma(1, 2, size=(3000, 40))
+    draws = bootstrap_means(values, resamples=200)
+    for column in (0, 39):
+        np.testing.assert_array_equal(bootstrap_means(values[:, column], resamples=200), draws[:, column])
+    counts = bootstrap._draws(3000, 200, 0)[0]
+    np.testing.assert_allclose(draws, counts @ values / 3000, rtol=1e-4 if doubles == 0 else 1e-12)
+
+
 def test_draws_equal_those_of_numpys_default_generator() -> None:
     """Keep the intervals of reports the same across releases, whatever the state of the global generator."""
     values = np.random.default_rng(5).random((60, 2))

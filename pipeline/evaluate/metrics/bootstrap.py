@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,11 +22,11 @@ RESAMPLES = 10_000
 MAX_COUNTS, MIN_ROWS = 2**24, 64
 """Maximum number of counts in memory (64 MiB as float32), and minimum number of rows of counts, however long."""
 
-MAX_EXACT = 2**24
-"""Integers up to this one are exact in float32."""
+MAX_EXACT: Mapping[type[np.floating[Any]], int] = {np.float32: 2**24, np.float64: 2**53}
+"""Integers up to this one are exact in a type of floats."""
 
-MAX_DOUBLES = 2**30
-"""Most values times draws in float64. In float32, means in draws are off by about 1e-8 of the values' deviation."""
+MAX_DOUBLES, PART = 2**30, 512
+"""Most values times draws in float64, and number of images whose values are added in float32 otherwise."""
 
 MAX_RESAMPLES = 1_000_000
 """Maximum number of draws."""
@@ -97,25 +98,34 @@ def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int 
     those of the first draws are used again for the images in other random orders: each draw is still a random one, and
     any two are uncorrelated. The draws depend only on the seed and on the number of images. Arguments: see
     ``Bootstrap.of``.
+
+    All sums are of integers and exact, so the means do not depend on the order in which a CPU or a number of threads
+    adds: values are rounded to equal steps, 2**53 / images of them, or about 2**14 for many values.
     """
     array = _check_values(values).astype(np.float64)
-    size, centre = len(array), np.zeros(array.shape[1:])
+    size, low, high, step = len(array), np.float64(0), array.max(axis=0), np.float64(1)
     check_number_of("resamples", resamples, MAX_RESAMPLES)
     counts, orders = _draws(size, resamples, seed)
-    # Sums of errors, which are 0 or 1, are exact in float32 in any order, and take half the time.
+    dtype: type[np.floating[Any]] = np.float32
+    parts = [slice(None)]
     whole = all((part == np.rint(part)).all() for part in (array[:64], array))
-    if whole and max(array.max(), -array.min()) * size < MAX_EXACT:
-        array = array.astype(np.float32)
-    elif array.size * resamples > MAX_DOUBLES:
-        centre = array.mean(axis=0)
-        array = (array - centre).astype(np.float32)
-    counts = counts.astype(array.dtype, copy=False)
-    means, shuffled = np.empty((resamples, *array.shape[1:])), np.empty_like(array)
+    if not whole or max(high.max(), -array.min()) * size > MAX_EXACT[dtype]:  # errors are 0 or 1
+        if array.size * resamples > MAX_DOUBLES:
+            parts = [slice(start, start + PART) for start in range(0, size, PART)]
+        else:
+            dtype = np.float64
+        most = max(counts[:, part].sum(axis=1).max() for part in parts)
+        low = array.min(axis=0)
+        step = (high - low) / (MAX_EXACT[dtype] // int(most))
+    units = np.rint(np.divide(array - low, step, out=np.zeros_like(array), where=step > 0)).astype(dtype)
+    counts = counts.astype(dtype, copy=False)
+    sums, shuffled = np.zeros((resamples, *array.shape[1:])), np.empty_like(units)
     for start, order in zip(range(0, resamples, len(counts)), orders, strict=True):
-        np.take(array, order, axis=0, out=shuffled, mode="clip")  # the default mode copies the output
-        block = means[start : start + len(counts)]
-        block[:] = counts[: len(block)] @ shuffled
-    return means / size + centre
+        np.take(units, order, axis=0, out=shuffled, mode="clip")  # the default mode copies the output
+        block = sums[start : start + len(counts)]
+        for part in parts:
+            block += counts[: len(block), part] @ shuffled[part]
+    return np.minimum(sums * step / size + low, high)
 
 
 @lru_cache(maxsize=1)
