@@ -326,7 +326,7 @@ def test_alexnet_with_another_number_of_images_is_a_warning(tmp_path: Path) -> N
     logits = {("fog", level): votes([999, 1, 2, 3], 1000) for level in range(1, 6)}
     report = report_on(fog(tmp_path / "c", logits, profile="imagenet"))
     assert only(report, "corruptions").baseline == "AlexNet (published)"
-    assert warned(report, "50,000 images", "has 4,")
+    assert warned(report, "50,000 images", "not 4,")
 
 
 # Bounds
