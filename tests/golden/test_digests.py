@@ -28,6 +28,7 @@ def test_digests_equal_the_committed_ones(part: str, ours: Mapping[str, Digest])
     assert not changed, "\n".join(changed)
 
 
+@pytest.mark.slow
 def test_digests_cover_every_transform(ours: Mapping[str, Digest]) -> None:
     for family in ("corruptions", "perturbations", "syn2nat", "c-bar", "imagenet-3dcc-noise", "imagenet-w"):
         names = {name.split("/")[2] for name in ours if name.startswith(f"{family}/")}

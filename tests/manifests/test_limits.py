@@ -90,6 +90,7 @@ def test_a_manifest_of_a_whole_fourier_map_is_read(tmp_path: Path) -> None:
     assert sum(1 for _ in manifests.read_rows(path)) == 1_985
 
 
+@pytest.mark.slow
 def test_bombs_do_not_fill_the_memory(bombs: Path) -> None:
     program = """
 import resource, sys
@@ -194,6 +195,7 @@ def test_folders_and_missing_files_raise(tmp_path: Path) -> None:
     assert manifests.read_facts(tmp_path) == {}
 
 
+@pytest.mark.slow
 def test_any_damage_raises_an_error_that_names_the_file(tmp_path: Path) -> None:
     """No changed byte may cause another error. A merged manifest contains no digest of itself."""
     manifests.write_part([ROW, FAILED] * 50, {}, tmp_path / "part")

@@ -105,6 +105,7 @@ def test_mp4_lossless_setting_is_near_lossless() -> None:
     assert np.abs(decoded.astype(int) - frames).max() <= 4
 
 
+@pytest.mark.slow
 def test_mp4_bytes_do_not_depend_on_memory_contents() -> None:
     """The vector code of x264 read uninitialised memory before its CPU-independent mode was set."""
     moving = np.stack([np.roll(picture(224, 224), index, axis=1) for index in range(12)])
@@ -209,6 +210,7 @@ def test_invalid_array_headers_raise(header: str) -> None:
         Npy().decode(npy_file(header))
 
 
+@pytest.mark.slow
 def test_too_many_video_frames_raise() -> None:
     """A fragmented MP4 does not declare its number of frames, and a declared number can be forged."""
     buffer = io.BytesIO()

@@ -155,6 +155,7 @@ class WrongAt(nn.Module):
         return torch.stack([1 - wrong, wrong], dim=1)
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_at_one_frequency_has_two_cells(tmp_path: Path) -> None:
     for name in ("0", "1"):
         (tmp_path / "grey" / name).mkdir(parents=True)

@@ -13,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from pipeline.builder.preflight import TESTING
 from pipeline.cli import signals
 from pipeline.cli.app import app, main
 from pipeline.cli.console import print_table, report_errors
@@ -28,10 +29,10 @@ def run(*arguments: object) -> Result:
 
 
 def refused(result: Result, *words: str) -> None:
-    """Check for exit code 2, and one line on standard error that contains these words."""
+    """Check for exit code 2, and one line on standard error, after what it waits for, that contains these words."""
     assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
     assert isinstance(result.exception, SystemExit)
-    assert result.stderr.count("\n") == 1
+    assert result.stderr.removeprefix(f"{TESTING} ...\n").count("\n") == 1
     assert len(result.stderr) < LONGEST_ERROR + 100
     for word in words:
         assert word in result.stderr

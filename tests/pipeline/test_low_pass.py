@@ -168,6 +168,7 @@ class Contrast(nn.Module):
         return torch.stack([-excess, excess], dim=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "levels"), [("circle", "1-64,159"), ("square", "1-8,19-21,112")])
 def test_gratings_have_their_frequency_as_bias(shape: str, levels: str, tmp_path: Path) -> None:
     folder = tmp_path / "gratings" / "1"

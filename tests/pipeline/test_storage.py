@@ -176,6 +176,7 @@ class Echo(LocalStore):
         return name.encode()
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 40), max_size=12))
 def test_groups_are_read_ahead_in_order(sizes: list[int]) -> None:
     groups = [[f"{group}/{name}" for name in range(size)] for group, size in enumerate(sizes)]
