@@ -81,11 +81,6 @@ def smooth_rows(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[
     return total
 
 
-def smooth_2d(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[np.float32]:
-    """Return the array after :func:`smooth_rows` along both axes."""
-    return smooth_rows(smooth_rows(padded, taps).T, taps).T
-
-
 def disk_weights(radius: float, alias: float) -> NDArray[np.float32]:
     """Return the published filter: a disk of sum 1 on a square grid, smoothed by a Gaussian of sigma ``alias``.
 
@@ -93,7 +88,8 @@ def disk_weights(radius: float, alias: float) -> NDArray[np.float32]:
     to 1.013 and 1.011 and brighten the image (published scripts, ``disk``).
     """
     inside, taps = sharp_disk(radius), edge_taps(radius, alias)
-    return smooth_2d(np.pad(inside / inside.sum(), len(taps) - 1, mode="reflect"), taps)
+    padded = np.pad(inside / inside.sum(), len(taps) - 1, mode="reflect")
+    return smooth_rows(smooth_rows(padded, taps).T, taps).T
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import LINE, copy, inlined, kernel, scratch
+from corruptions.kernels import LINE, copy, kernel, scratch
 from corruptions.kernels.smoothing.gaussian import add_pair, half_gaussian
 from corruptions.kernels.smoothing.waves import mirror_index, smooth_long
 from corruptions.kernels.vectors import load, store
@@ -42,13 +42,6 @@ def pad_mirrored(field, above, margin):
     return out
 
 
-@inlined
-def add_two_pairs(total, a, b, inner, c, d, outer):
-    """Add (a + b) * inner and then (c + d) * outer to ``total``, with one pass over ``total``."""
-    for i in range(total.size):
-        total[i] = (total[i] + (a[i] + b[i]) * inner) + (c[i] + d[i]) * outer
-
-
 @kernel
 def correlate(total, source, half, step):
     """Write ``source`` correlated with a symmetric filter to ``total``. Arrays are flat, taps are ``step`` apart."""
@@ -60,7 +53,9 @@ def correlate(total, source, half, step):
         near, far = k * step, (k + 1) * step
         a, b = source[reach - near : reach - near + size], source[reach + near :]
         c, d = source[reach - far : reach - far + size], source[reach + far :]
-        add_two_pairs(total, a, b, half[k], c, d, half[k + 1])
+        inner, outer = half[k], half[k + 1]
+        for i in range(size):
+            total[i] = (total[i] + (a[i] + b[i]) * inner) + (c[i] + d[i]) * outer
     if half.size % 2 == 0:
         add_pair(total, source[:size], source[2 * reach :], half[half.size - 1])
 

@@ -123,11 +123,16 @@ def tap_row(rows, y, last, start, offset, channels, width):
 
 
 @inlined
-def add_taps(total, a, b, c, d, weights):
-    """Add four weighted rows to ``total``. Adding four at once halves the accesses to ``total``."""
-    first, second, third, fourth = weights[0], weights[1], weights[2], weights[3]
-    for i in range(total.size):
-        total[i] += (a[i] * first + b[i] * second) + (c[i] * third + d[i] * fourth)
+def add_taps(total, rows, y, last, start, channels, offsets, weights):
+    """Add all weighted taps of row ``y`` to ``total``. Adding four at once halves the accesses to ``total``."""
+    for k in range(0, weights.size, BLOCK):
+        a = tap_row(rows, y, last, start, offsets[k], channels, total.size)
+        b = tap_row(rows, y, last, start, offsets[k + 1], channels, total.size)
+        c = tap_row(rows, y, last, start, offsets[k + 2], channels, total.size)
+        d = tap_row(rows, y, last, start, offsets[k + 3], channels, total.size)
+        first, second, third, fourth = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for i in range(total.size):
+            total[i] += (a[i] * first + b[i] * second) + (c[i] * third + d[i] * fourth)
 
 
 @kernel
@@ -197,12 +202,7 @@ def sum_taps(pixels, channels, offsets, weights, rule):
             pad_row(pixels[ready], channels, left, rows[ready % rows.shape[0]])
             ready += 1
         total[:] = rounding
-        for k in range(0, fast_weights.size, BLOCK):
-            a = tap_row(rows, y, last, start, fast[k], channels, width)
-            b = tap_row(rows, y, last, start, fast[k + 1], channels, width)
-            c = tap_row(rows, y, last, start, fast[k + 2], channels, width)
-            d = tap_row(rows, y, last, start, fast[k + 3], channels, width)
-            add_taps(total, a, b, c, d, fast_weights[k : k + BLOCK])
+        add_taps(total, rows, y, last, start, channels, fast, fast_weights)
         count = truncate_marked(total, -bound, bound, out[y], marks, found)
         publish_values(pixels, y, channels, offsets, weights, rule, flat, found[:count], out[y])
     return out
@@ -225,12 +225,7 @@ def sum_layer(layer, size, offsets, weights):
             pad_row(layer[ready], 1, left, rows[ready % rows.shape[0]])
             ready += 1
         total[:] = 0
-        for k in range(0, weights.size, BLOCK):
-            a = tap_row(rows, y, last, left, offsets[k], 1, width)
-            b = tap_row(rows, y, last, left, offsets[k + 1], 1, width)
-            c = tap_row(rows, y, last, left, offsets[k + 2], 1, width)
-            d = tap_row(rows, y, last, left, offsets[k + 3], 1, width)
-            add_taps(total, a, b, c, d, weights[k : k + BLOCK])
+        add_taps(total, rows, y, last, left, 1, offsets, weights)
         row = out[y]
         for x in range(width):
             row[x] = np.uint8(np.int32(np.rint(min(total[x], total.dtype.type(1)) * total.dtype.type(255))))
