@@ -17,6 +17,8 @@ from pipeline.transforms.adversarial import ATTACKS
 from tests.factories.attack_runs import attacker, batch_of, clean_pixels, records, search
 from tests.factories.attacked_models import SIDE, margin, weights
 
+pytestmark = pytest.mark.slow
+
 SCALES = {"linf": float(weights().double().abs().sum()), "l2": float(weights().double().norm())}
 
 

@@ -10,13 +10,14 @@ from pipeline.images.encoders import ENCODERS
 from pipeline.transforms.registry import FAMILIES
 from tests.golden.digests import REPRODUCIBLE, Digest, committed, computed, differences
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def ours() -> Mapping[str, Digest]:
     return computed()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", [*REPRODUCIBLE, "published-draws", "decoders", "operators", "encoders"])
 def test_digests_equal_the_committed_ones(part: str, ours: Mapping[str, Digest]) -> None:
     mine, theirs = (
@@ -28,7 +29,6 @@ def test_digests_equal_the_committed_ones(part: str, ours: Mapping[str, Digest])
     assert not changed, "\n".join(changed)
 
 
-@pytest.mark.slow
 def test_digests_cover_every_transform(ours: Mapping[str, Digest]) -> None:
     for family in ("corruptions", "perturbations", "syn2nat", "c-bar", "imagenet-3dcc-noise", "imagenet-w"):
         names = {name.split("/")[2] for name in ours if name.startswith(f"{family}/")}

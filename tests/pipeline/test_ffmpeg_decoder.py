@@ -22,6 +22,8 @@ from pipeline.images.decoders import decode
 from pipeline.images.fingerprints import IMAGES
 from tests.factories.images import encoded, photograph
 
+pytestmark = pytest.mark.slow
+
 on_x86_64 = pytest.mark.skipif(
     platform.machine() not in {"x86_64", "AMD64"}, reason="FFmpeg's own decoding gives other pixels on this CPU"
 )

@@ -17,6 +17,8 @@ from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
 from tests.factories.models import WRITERS, Attack, Small, images, write_exported, write_onnx, write_scripted
 
+pytestmark = pytest.mark.slow
+
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning", "ignore:.*LeafSpec:FutureWarning")
 
 
