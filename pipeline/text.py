@@ -72,8 +72,8 @@ def _escaped(character: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time for a message, for example "2 h 05 min", "3 min 20 s" or "7 s"."""
+    """Return a time for a message, for example "2 h 05 min", "3 min 20 s" or "7 s", 1 s at least."""
     minutes, rest = divmod(int(seconds + 0.5), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{max(rest, 1)} s"
