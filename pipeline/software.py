@@ -184,7 +184,7 @@ def host_facts() -> dict[str, str]:
     }
 
 
-def spare_pandas() -> None:
+def leave_out_pandas() -> None:
     """Let Arrow make its first array without pandas, which it would import for it: 0.5 s and 37 MB.
 
     It looks for pandas only once. A later ``to_pandas`` imports it all the same.

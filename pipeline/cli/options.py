@@ -29,7 +29,7 @@ from pipeline.settings import (
     setting,
     text,
 )
-from pipeline.software import spare_pandas
+from pipeline.software import leave_out_pandas
 
 Made = TypeVar("Made", bound=Settings)
 
@@ -125,7 +125,7 @@ def command(
             with during(given):
                 with report_errors(as_json, advice=advice):
                     made = [settings_of(model, given) for model in models]
-                spare_pandas()
+                leave_out_pandas()
                 with report_errors(as_json, getattr(made[-1], "preempted_exit", Exit.INCOMPLETE), advice):
                     run(*made)
 

@@ -125,9 +125,9 @@ def _make_worker(message: bytes, answers: int) -> Any:
         if differences := installation.differences():
             _answer(answers, DIFFERENT, differences)
             return None
-        from pipeline.software import spare_pandas
+        from pipeline.software import leave_out_pandas
 
-        spare_pandas()
+        leave_out_pandas()
         make, job = pickle.loads(work)
         worker = make(job)
     except BaseException as error:

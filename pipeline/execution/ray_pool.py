@@ -24,7 +24,7 @@ from pipeline.execution.base import (
 from pipeline.execution.ray_cluster import import_ray
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Counts, Event, Progress, Reading, Work
-from pipeline.software import Installation, installation, spare_pandas
+from pipeline.software import Installation, installation, leave_out_pandas
 
 _GENERAL_ADVICE = " Some common causes include"
 """Start of the general advice in Ray's description of an actor's death; cut from messages."""
@@ -157,7 +157,7 @@ class _Actor:
         place = f"process {os.getpid()} on {socket.gethostname()}"
         differences = owner.differences()
         if not differences:
-            spare_pandas()
+            leave_out_pandas()
             worker, job = cloudpickle.loads(work)
             self._worker: Worker[Any, Any] = worker(job)
         return place, differences

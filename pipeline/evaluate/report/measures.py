@@ -162,6 +162,7 @@ Key = tuple[str, str, int | None, str]
 """Model, transform, level and metric of a measure."""
 
 Found = Mapping[Key, Measure]
+"""Measures by key."""
 
 
 @dataclass(frozen=True)
