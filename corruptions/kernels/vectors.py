@@ -13,6 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import get_or_insert_function
 from numba.core.datamodel import models
 from numba.extending import intrinsic, overload, register_model
 from numba.np.arrayobj import make_array
@@ -122,6 +123,23 @@ def fma(typing, left, right, addend):
 
     def generate(context, builder, signature, arguments):
         return builder.fma(*arguments)
+
+    return left(left, left, left), generate
+
+
+@instructions
+def multiply_add(typing, left, right, addend):
+    """Return left * right + addend of three floats or vectors, rounded once on CPUs that do this fast, else twice.
+
+    Only for sums whose result does not depend on their rounding, because a bound of the error decides.
+    """
+
+    def generate(context, builder, signature, arguments):
+        kind = context.get_value_type(left)
+        suffix = f"v{left.lanes}{kind.element.intrinsic_name}" if isinstance(left, Vector) else kind.intrinsic_name
+        function_type = ir.FunctionType(kind, [kind] * len(arguments))
+        function = get_or_insert_function(builder.module, function_type, f"llvm.fmuladd.{suffix}")
+        return builder.call(function, arguments)
 
     return left(left, left, left), generate
 

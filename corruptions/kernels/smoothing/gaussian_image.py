@@ -19,7 +19,7 @@ from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import UNIT_ROUNDOFF, marks_for, truncate_marked
 from corruptions.kernels.planes import to_unit
 from corruptions.kernels.smoothing.gaussian import TRUNCATE, extend, half_gaussian
-from corruptions.kernels.vectors import load, load_half, store, to_floats
+from corruptions.kernels.vectors import fill, load, load_half, multiply_add, store, to_floats
 
 BLOCK = 32
 """Values that are smoothed at once, in several vectors of float32, which hides the latency of additions."""
@@ -91,11 +91,13 @@ def weigh_rows(values, rows, half, line, next_line):
         above, above_b = load(values, top), load(values, top + second)
         below, below_b = load(values, bottom), load(values, bottom + second)
         for k in range(radius, 0, -1):
-            top, bottom, weight = rows[radius + 1 - k] + x, rows[radius + k] + x, half[k]
+            top, bottom, weight = rows[radius + 1 - k] + x, rows[radius + k] + x, fill(half[k])
             nearer_above, nearer_above_b = load(values, top), load(values, top + second)
             nearer_below, nearer_below_b = load(values, bottom), load(values, bottom + second)
-            a, b = a + (above + nearer_below) * weight, b + (above_b + nearer_below_b) * weight
-            c, d = c + (nearer_above + below) * weight, d + (nearer_above_b + below_b) * weight
+            a = multiply_add(above + nearer_below, weight, a)
+            b = multiply_add(above_b + nearer_below_b, weight, b)
+            c = multiply_add(nearer_above + below, weight, c)
+            d = multiply_add(nearer_above_b + below_b, weight, d)
             above, above_b, below, below_b = nearer_above, nearer_above_b, nearer_below, nearer_below_b
         store(line, x, a)
         store(line, x + second, b)
@@ -111,9 +113,9 @@ def weigh_line(line, half, channels, row):
         at = margin + x
         a, b = to_floats(load_half(line, at)) * half[0], to_floats(load_half(line, at + second)) * half[0]
         for k in range(half.size - 1, 0, -1):
-            left, right, weight = at - np.uint64(k * channels), at + np.uint64(k * channels), half[k]
-            a = a + to_floats(load_half(line, left) + load_half(line, right)) * weight
-            b = b + to_floats(load_half(line, left + second) + load_half(line, right + second)) * weight
+            left, right, weight = at - np.uint64(k * channels), at + np.uint64(k * channels), fill(half[k])
+            a = multiply_add(to_floats(load_half(line, left) + load_half(line, right)), weight, a)
+            b = multiply_add(to_floats(load_half(line, left + second) + load_half(line, right + second)), weight, b)
         store(row, x, a)
         store(row, x + second, b)
 
