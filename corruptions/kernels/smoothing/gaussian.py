@@ -98,10 +98,12 @@ def smooth_vertical(source, y, half, row):
 @inlined
 def extend(line, first, stop, channels):
     """Repeat the first and the last pixel of line[first:stop] up to both ends of ``line``."""
-    for i in range(first - 1, -1, -1):
-        line[i] = line[i + channels]
-    for i in range(stop, line.size):
-        line[i] = line[i - channels]
+    for channel in range(channels):
+        before, after = line[first + channel], line[stop - channels + channel]
+        for i in range(channel, first, channels):
+            line[i] = before
+        for i in range(stop + channel, line.size, channels):
+            line[i] = after
 
 
 @inlined

@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp, hypot
-from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels import LINE, copy, inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.planes import equal_pixels
+from corruptions.kernels.smoothing.gaussian import extend
+from corruptions.kernels.vectors import fill, load, store
 
 QUANTUM = 257
 """One 8-bit level in ImageMagick's 16-bit quanta."""
@@ -35,7 +37,10 @@ MIN_WEIGHT = 2.0**-24
 """Smaller weights are left out of the fast sum."""
 
 BLOCK = 4
-"""Taps added in one pass over the sums."""
+"""Taps added in one step."""
+
+GROUP, BAND = 4, 8
+"""Vectors and rows that are summed together."""
 
 EXACT_BLOCK = 48
 """Values that are examined together, whole pixels of three channels."""
@@ -101,38 +106,88 @@ def fast_taps(offsets, weights):
 
 @inlined
 def pad_row(source, channels, left, row):
-    """Write a row (W * channels) as float32 to ``row``, with its first and last pixel repeated at the ends.
+    """Write a row (W * channels) as floats to ``row``, with its first and last pixel repeated at the ends.
 
     ``left`` is the number of pixels added before the first.
     """
-    width, start = source.size, left * channels
-    middle, end = row[start : start + width], row[start + width :]
-    for i in range(width):
-        middle[i] = source[i]
-    for i in range(start):
-        row[i] = middle[i % channels]
-    for i in range(end.size):
-        end[i] = middle[width - channels + i % channels]
+    start = left * channels
+    stop = start + source.size
+    copy(source, row[start:stop])
+    extend(row, start, stop, channels)
 
 
 @inlined
-def tap_row(rows, y, last, start, offset, channels, width):
-    """Return the ``width`` values that a tap reads for row ``y`` of 0..``last``. ``start`` is the index of dx = 0."""
-    at = start + offset[0] * channels
-    return rows[min(max(y + offset[1], 0), last) % rows.shape[0]][at : at + width]
+def ring_for(layer, channels, offsets, weights):
+    """Return a ring of the rows that the taps of a band read, their left margin in pixels, and a band of sums.
+
+    The number of rows is a power of two. The sums of a row fill GROUP vectors; those beyond its end are not used.
+    """
+    left, right = max(0, -offsets[:, 0].min()), max(0, offsets[:, 0].max())
+    count, group = BAND, GROUP * LINE // weights.itemsize
+    while count < offsets[:, 1].max() - offsets[:, 1].min() + BAND:
+        count *= 2
+    size = -(-layer.shape[1] // group) * group
+    ring = np.empty((count, size + (left + right) * channels), weights.dtype)
+    return ring, left, scratch(BAND * size, weights.dtype).reshape(BAND, size)
 
 
 @inlined
-def add_taps(total, rows, y, last, start, channels, offsets, weights):
-    """Add all weighted taps of row ``y`` to ``total``. Adding four at once halves the accesses to ``total``."""
-    for k in range(0, weights.size, BLOCK):
-        a = tap_row(rows, y, last, start, offsets[k], channels, total.size)
-        b = tap_row(rows, y, last, start, offsets[k + 1], channels, total.size)
-        c = tap_row(rows, y, last, start, offsets[k + 2], channels, total.size)
-        d = tap_row(rows, y, last, start, offsets[k + 3], channels, total.size)
-        first, second, third, fourth = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        for i in range(total.size):
-            total[i] += (a[i] * first + b[i] * second) + (c[i] * third + d[i] * fourth)
+def locate_taps(ring, y, last, left, channels, offsets, starts):
+    """Write the positions in the flat ring of the first value that each tap reads for row ``y`` of 0..``last``."""
+    for k in range(starts.size):
+        row = min(max(y + offsets[k, 1], 0), last) & (ring.shape[0] - 1)
+        starts[k] = row * ring.shape[1] + (left + offsets[k, 0]) * channels
+
+
+@inlined
+def add_block(values, at, weights, x):
+    """Return the vector sum of BLOCK weighted taps, ``x`` values right of the positions ``at``."""
+    left = load(values, at[0] + x) * weights[0] + load(values, at[1] + x) * weights[1]
+    return left + (load(values, at[2] + x) * weights[2] + load(values, at[3] + x) * weights[3])
+
+
+@kernel
+def add_taps(values, starts, weights, initial, totals):
+    """Write ``initial`` plus all weighted taps to ``totals``, a band of rows.
+
+    GROUP vectors are summed at once, which hides the latency of additions, for all rows of the band before the next
+    ones, because these read much the same values.
+
+    Args:
+        values: Rows as :func:`pad_row` writes them, one after another.
+        starts: (rows, taps) position in ``values`` of the first value that a tap reads, uint64.
+        weights: (taps,). Their number is a multiple of BLOCK.
+        initial: Added to each sum.
+        totals: (rows, W), where W is a multiple of GROUP vectors.
+    """
+    lanes = np.uint64(LINE // totals.itemsize)
+    for x in range(np.uint64(0), np.uint64(totals.shape[1]), np.uint64(GROUP) * lanes):
+        for y in range(starts.shape[0]):
+            total, at_y = totals[y], starts[y]
+            sum_a, sum_b, sum_c, sum_d = fill(initial), fill(initial), fill(initial), fill(initial)
+            for k in range(0, weights.size, BLOCK):
+                at, block = at_y[k : k + BLOCK], weights[k : k + BLOCK]
+                sum_a = sum_a + add_block(values, at, block, x)
+                sum_b = sum_b + add_block(values, at, block, x + lanes)
+                sum_c = sum_c + add_block(values, at, block, x + lanes + lanes)
+                sum_d = sum_d + add_block(values, at, block, x + lanes + lanes + lanes)
+            store(total, x, sum_a)
+            store(total, x + lanes, sum_b)
+            store(total, x + lanes + lanes, sum_c)
+            store(total, x + lanes + lanes + lanes, sum_d)
+
+
+@inlined
+def sum_band(layer, top, ready, channels, offsets, weights, initial, ring, left, starts, totals):
+    """Write the sums of the rows from ``top`` on to ``totals``. Return the number of rows written to the ring so far."""
+    last, rows = layer.shape[0] - 1, min(BAND, layer.shape[0] - top)
+    while ready <= min(top + rows - 1 + offsets[:, 1].max(), last):
+        pad_row(layer[ready], channels, left, ring[ready & (ring.shape[0] - 1)])
+        ready += 1
+    for y in range(rows):
+        locate_taps(ring, top + y, last, left, channels, offsets, starts[y])
+    add_taps(ring.reshape(-1), starts[:rows], weights, initial, totals)
+    return ready
 
 
 @kernel
@@ -142,35 +197,38 @@ def published_value(pixels, y, i, channels, offsets, weights, rule):
     bottom, right, column, channel = pixels.shape[0] - 1, pixels.shape[1] // channels - 1, i // channels, i % channels
     total = 0.0
     for k in range(weights.size):
-        row = pixels[min(max(y + offsets[k, 1], 0), bottom)]
-        total += weights[k] * (unit * row[min(max(column + offsets[k, 0], 0), right) * channels + channel])
+        row = np.uint64(min(max(y + offsets[k, 1], 0), bottom))
+        place = np.uint64(min(max(column + offsets[k, 0], 0), right) * channels + channel)
+        total += weights[k] * (unit * pixels[row, place])
     return np.uint8(np.int64(total + rounding) // unit)
 
 
+@inlined
+def reads_equal_pixels(pixels, y, first, last, offsets):
+    """Return whether the taps of the pixels first..last of row ``y`` are in a rectangle of equal pixels."""
+    bottom, right = pixels.shape[0] - 1, pixels.shape[1] // 3 - 1
+    top, low = min(max(y + offsets[:, 1].min(), 0), bottom), min(max(y + offsets[:, 1].max(), 0), bottom)
+    left, far = min(max(first + offsets[:, 0].min(), 0), right), min(max(last + offsets[:, 0].max(), 0), right)
+    return equal_pixels(pixels, top, low + 1, 3 * left, 3 * (far + 1))
+
+
 @kernel
-def publish_values(pixels, y, channels, offsets, weights, rule, flat, found, row):
+def publish_values(pixels, y, channels, offsets, weights, rule, found, row):
     """Replace the values at the positions ``found`` of row ``y`` by the published ones.
 
-    As floats, the sums of equal levels are whole but for their rounding, so that all of a flat area are undecided. They
-    are looked up in ``flat``, which has the value of each level.
+    As floats, the sums of equal levels are whole but for their rounding, so that all of a flat area are undecided.
+    There, a pixel equals the one before it.
     """
-    bottom, right = pixels.shape[0] - 1, pixels.shape[1] // channels - 1
     k = 0
     while k < found.size:
-        first = found[k] // EXACT_BLOCK * EXACT_BLOCK
-        stop = k
+        first, stop = found[k] // EXACT_BLOCK * EXACT_BLOCK, k
         while stop < found.size and found[stop] < first + EXACT_BLOCK:
             stop += 1
-        is_flat = False
-        if channels == 3 and stop - k > EXACT_BLOCK // 2:
-            begin, end = first // 3, (found[stop - 1]) // 3
-            top, low = min(max(y + offsets[:, 1].min(), 0), bottom), min(max(y + offsets[:, 1].max(), 0), bottom)
-            left = min(max(begin + offsets[:, 0].min(), 0), right)
-            far = min(max(end + offsets[:, 0].max(), 0), right)
-            is_flat = equal_pixels(pixels, top, low + 1, 3 * left, 3 * (far + 1))
+        is_flat = channels == 3 and stop - k > EXACT_BLOCK // 2
+        is_flat = is_flat and reads_equal_pixels(pixels, y, first // 3, found[stop - 1] // 3, offsets)
         for i in found[k:stop]:
-            if is_flat:
-                row[i] = flat[pixels[y, i]]
+            if is_flat and i >= first + 3:
+                row[i] = row[i - 3]
             else:
                 row[i] = published_value(pixels, y, i, channels, offsets, weights, rule)
         k = stop
@@ -184,27 +242,16 @@ def sum_taps(pixels, channels, offsets, weights, rule):
     """
     fast, fast_weights, error = fast_taps(offsets, weights)
     height, width = pixels.shape
-    left, right = max(0, -fast[:, 0].min()), max(0, fast[:, 0].max())
-    below = fast[:, 1].max()
-    rows = np.empty((below - fast[:, 1].min() + 1, width + (left + right) * channels), np.float32)
-    out, total = np.empty((height, width), np.uint8), scratch(width, np.float32)
+    ring, left, totals = ring_for(pixels, channels, fast, fast_weights)
+    out, starts = np.empty((height, width), np.uint8), np.empty((BAND, fast_weights.size), np.uint64)
     marks, found = marks_for(width)
-    last, start, ready = height - 1, left * channels, 0
-    bound, rounding = np.float32(error), np.float32(rule[1] / rule[0])
-    flat = np.empty(256, np.uint8)
-    for level in range(flat.size):
-        total_of_level = 0.0
-        for k in range(weights.size):
-            total_of_level += weights[k] * (rule[0] * level)
-        flat[level] = np.uint8(np.int64(total_of_level + rule[1]) // rule[0])
-    for y in range(height):
-        while ready <= min(y + below, last):
-            pad_row(pixels[ready], channels, left, rows[ready % rows.shape[0]])
-            ready += 1
-        total[:] = rounding
-        add_taps(total, rows, y, last, start, channels, fast, fast_weights)
-        count = truncate_marked(total, -bound, bound, out[y], marks, found)
-        publish_values(pixels, y, channels, offsets, weights, rule, flat, found[:count], out[y])
+    bound, rounding, ready = np.float32(error), np.float32(rule[1] / rule[0]), 0
+    for top in range(0, height, BAND):
+        ready = sum_band(pixels, top, ready, channels, fast, fast_weights, rounding, ring, left, starts, totals)
+        for y in range(top, min(top + BAND, height)):
+            count = truncate_marked(totals[y - top][:width], -bound, bound, out[y], marks, found)
+            if count:
+                publish_values(pixels, y, channels, offsets, weights, rule, found[:count], out[y])
     return out
 
 
@@ -215,20 +262,15 @@ def sum_layer(layer, size, offsets, weights):
     The layer is float32 or float64, with weights of the same type. Their number is a multiple of BLOCK.
     """
     height, width = size
-    left, right = max(0, -offsets[:, 0].min()), max(0, offsets[:, 0].max() + width - layer.shape[1])
-    below, last = offsets[:, 1].max(), layer.shape[0] - 1
-    rows = np.empty((below - offsets[:, 1].min() + 1, layer.shape[1] + left + right), layer.dtype)
-    out, total = np.empty((height, width), np.uint8), scratch(width, layer.dtype)
-    ready = max(0, offsets[:, 1].min())
-    for y in range(height):
-        while ready <= min(y + below, last):
-            pad_row(layer[ready], 1, left, rows[ready % rows.shape[0]])
-            ready += 1
-        total[:] = 0
-        add_taps(total, rows, y, last, left, 1, offsets, weights)
-        row = out[y]
-        for x in range(width):
-            row[x] = np.uint8(np.int32(np.rint(min(total[x], total.dtype.type(1)) * total.dtype.type(255))))
+    ring, left, totals = ring_for(layer, 1, offsets, weights)
+    out, starts = np.empty((height, width), np.uint8), np.empty((BAND, weights.size), np.uint64)
+    one, white, ready = weights.dtype.type(1), weights.dtype.type(255), max(0, offsets[:, 1].min())
+    for top in range(0, height, BAND):
+        ready = sum_band(layer, top, ready, 1, offsets, weights, weights.dtype.type(0), ring, left, starts, totals)
+        for y in range(top, min(top + BAND, height)):
+            total, row = totals[y - top], out[y]
+            for x in range(width):
+                row[x] = np.uint8(np.int32(np.rint(min(total[x], one) * white)))
     return out
 
 
