@@ -27,6 +27,9 @@ BLOCK = 32
 MIDDLE = np.float32(128)
 """Subtracted from levels before they are smoothed, which halves the error."""
 
+BAND = 8
+"""Rows that are smoothed along their columns together, an even number."""
+
 MANY = 8
 """Number of undecided values in a row from which on flat areas are searched."""
 
@@ -70,39 +73,42 @@ def image_filter(sigma: float, truncate: float) -> ImageFilter:
 
 
 @inlined
-def weigh_rows(values, rows, half, line, next_line):
-    """Write two neighbouring rows, smoothed along their columns, to ``line`` and ``next_line``.
+def weigh_rows(values, rows, half, lines):
+    """Write a band of neighbouring rows, smoothed along their columns, to ``lines``.
 
     Two at once halve the accesses to the rows: pair k of the first sum and pair k - 1 of the second share one row on
-    each side.
+    each side. A block of all rows is smoothed before the next one, because they read much the same values.
 
     Args:
         values: Rows of floats.
-        rows: Positions in ``values`` of the 2 * radius + 2 rows that both filters cover, uint64.
+        rows: Positions in ``values`` of the 2 * radius + N rows that the filters cover, uint64.
         half: One side of the filter, centre first.
-        line: Its size is a multiple of BLOCK.
-        next_line: Of the same size.
+        lines: (N, W), N even, W a multiple of BLOCK.
     """
     radius, second = half.size - 1, np.uint64(BLOCK // 2)
-    for x in range(np.uint64(0), np.uint64(line.size), second + second):
-        at, at_next, top, bottom = rows[radius] + x, rows[radius + 1] + x, rows[0] + x, rows[2 * radius + 1] + x
-        a, b = load(values, at) * half[0], load(values, at + second) * half[0]
-        c, d = load(values, at_next) * half[0], load(values, at_next + second) * half[0]
-        above, above_b = load(values, top), load(values, top + second)
-        below, below_b = load(values, bottom), load(values, bottom + second)
-        for k in range(radius, 0, -1):
-            top, bottom, weight = rows[radius + 1 - k] + x, rows[radius + k] + x, fill(half[k])
-            nearer_above, nearer_above_b = load(values, top), load(values, top + second)
-            nearer_below, nearer_below_b = load(values, bottom), load(values, bottom + second)
-            a = multiply_add(above + nearer_below, weight, a)
-            b = multiply_add(above_b + nearer_below_b, weight, b)
-            c = multiply_add(nearer_above + below, weight, c)
-            d = multiply_add(nearer_above_b + below_b, weight, d)
-            above, above_b, below, below_b = nearer_above, nearer_above_b, nearer_below, nearer_below_b
-        store(line, x, a)
-        store(line, x + second, b)
-        store(next_line, x, c)
-        store(next_line, x + second, d)
+    width = np.uint64(lines.shape[1])
+    for x in range(np.uint64(0), width, second + second):
+        for y in range(0, lines.shape[0], 2):
+            at, at_next = rows[y + radius] + x, rows[y + radius + 1] + x
+            top, bottom = rows[y] + x, rows[y + 2 * radius + 1] + x
+            a, b = load(values, at) * half[0], load(values, at + second) * half[0]
+            c, d = load(values, at_next) * half[0], load(values, at_next + second) * half[0]
+            above, above_b = load(values, top), load(values, top + second)
+            below, below_b = load(values, bottom), load(values, bottom + second)
+            for k in range(radius, 0, -1):
+                top, bottom, weight = rows[y + radius + 1 - k] + x, rows[y + radius + k] + x, fill(half[k])
+                nearer_above, nearer_above_b = load(values, top), load(values, top + second)
+                nearer_below, nearer_below_b = load(values, bottom), load(values, bottom + second)
+                a = multiply_add(above + nearer_below, weight, a)
+                b = multiply_add(above_b + nearer_below_b, weight, b)
+                c = multiply_add(nearer_above + below, weight, c)
+                d = multiply_add(nearer_above_b + below_b, weight, d)
+                above, above_b, below, below_b = nearer_above, nearer_above_b, nearer_below, nearer_below_b
+            place, next_place = np.uint64(y) * width + x, np.uint64(y + 1) * width + x
+            store(lines, place, a)
+            store(lines, place + second, b)
+            store(lines, next_place, c)
+            store(lines, next_place + second, d)
 
 
 @inlined
@@ -185,31 +191,33 @@ def settle_flat(levels, repeats, others, radius, channels, flat, target, found, 
 def smooth_levels(source, half, fast_half, error, flat, channels, out):
     """Smooth an image, uint8 (H, W * channels), and write it to ``out``. See :class:`ImageFilter` for the others."""
     height, width = source.shape
-    margin, size, count = (half.size - 1) * channels, -(-width // BLOCK) * BLOCK, 2 * half.size
+    margin, size, count = (half.size - 1) * channels, -(-width // BLOCK) * BLOCK, 2 * half.size + BAND - 2
     pitch = size + BLOCK // 2  # an odd number of cache lines, so that rows do not compete for the same ones
     ring, sums = scratch(count * pitch, np.float32), np.empty(width + 2 * margin)
-    line, row, next_row = scratch(size + 2 * margin, np.int16), scratch(size, np.float32), scratch(size, np.float32)
-    rows, repeats, (marks, found) = np.empty(count, np.uint64), np.zeros(width, np.uint16), marks_for(width)
+    line, lines = scratch(size + 2 * margin, np.int16), scratch(BAND * size, np.float32).reshape(BAND, size)
+    rows, repeats, (marks, found) = np.empty(count, np.uint64), np.zeros((count, width), np.uint16), marks_for(width)
     least, most, ready = MIDDLE - error, MIDDLE + error, 0
-    for top in range(0, height, 2):
-        first, last = max(top - half.size + 1, 0), min(top + half.size, height - 1)
-        while ready <= last:
+    for top in range(0, height, BAND):
+        while ready <= min(top + half.size + BAND - 2, height - 1):
             levels, above, middle = source[ready], source[max(ready - 1, 0)], line[margin : margin + width]
+            equal, equal_above = repeats[ready % count], repeats[(ready - 1) % count]
             for i in range(width):
                 middle[i] = np.int16(levels[i]) - np.int16(MIDDLE)
-                repeats[i] = repeats[i] + 1 if levels[i] == above[i] else 0
+                equal[i] = equal_above[i] + 1 if levels[i] == above[i] else 0
             extend(line[: width + 2 * margin], margin, margin + width, channels)
             weigh_line(line, fast_half, channels, ring[ready % count * pitch :][:size])
             ready += 1
         for k in range(count):
             rows[k] = min(max(top - half.size + 1 + k, 0), height - 1) % count * pitch
-        weigh_rows(ring, rows, fast_half, row, next_row)
-        for y in range(top, min(top + 2, height)):
-            levels, target = (row if y == top else next_row)[:width], out[y]
+        weigh_rows(ring, rows, fast_half, lines)
+        for y in range(top, min(top + BAND, height)):
+            levels, target = lines[y - top][:width], out[y]
             undecided = truncate_marked(levels, least, most, target, marks, found)
             if undecided >= MANY:
-                others, radius = last - first, half.size - 1
-                undecided = settle_flat(source[y], repeats, others, radius, channels, flat, target, found, undecided)
+                radius = half.size - 1
+                last = min(y + radius, height - 1)
+                equal, others = repeats[last % count], last - max(y - radius, 0)
+                undecided = settle_flat(source[y], equal, others, radius, channels, flat, target, found, undecided)
             decided = 0
             while decided < undecided:
                 begin, end = decided, decided + 1

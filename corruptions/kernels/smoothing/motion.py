@@ -140,10 +140,11 @@ def locate_taps(ring, y, last, left, channels, offsets, starts):
 
 
 @inlined
-def add_block(values, at, weights, x):
-    """Return the vector sum of BLOCK weighted taps, ``x`` values right of the positions ``at``."""
-    left = load(values, at[0] + x) * weights[0] + load(values, at[1] + x) * weights[1]
-    return left + (load(values, at[2] + x) * weights[2] + load(values, at[3] + x) * weights[3])
+def add_block(values, starts, weights, y, k, x):
+    """Return the vector sum of BLOCK weighted taps of row ``y`` from tap ``k`` on, ``x`` values right of the first."""
+    first, second = load(values, starts[y, k] + x) * weights[k], load(values, starts[y, k + 1] + x) * weights[k + 1]
+    third, fourth = load(values, starts[y, k + 2] + x), load(values, starts[y, k + 3] + x)
+    return (first + second) + (third * weights[k + 2] + fourth * weights[k + 3])
 
 
 @kernel
@@ -160,26 +161,26 @@ def add_taps(values, starts, weights, initial, totals):
         initial: Added to each sum.
         totals: (rows, W), where W is a multiple of GROUP vectors.
     """
-    lanes = np.uint64(LINE // totals.itemsize)
-    for x in range(np.uint64(0), np.uint64(totals.shape[1]), np.uint64(GROUP) * lanes):
+    lanes, width = np.uint64(LINE // totals.itemsize), np.uint64(totals.shape[1])
+    for x in range(np.uint64(0), width, np.uint64(GROUP) * lanes):
+        b, c, d = x + lanes, x + lanes + lanes, x + lanes + lanes + lanes
         for y in range(starts.shape[0]):
-            total, at_y = totals[y], starts[y]
             sum_a, sum_b, sum_c, sum_d = fill(initial), fill(initial), fill(initial), fill(initial)
             for k in range(0, weights.size, BLOCK):
-                at, block = at_y[k : k + BLOCK], weights[k : k + BLOCK]
-                sum_a = sum_a + add_block(values, at, block, x)
-                sum_b = sum_b + add_block(values, at, block, x + lanes)
-                sum_c = sum_c + add_block(values, at, block, x + lanes + lanes)
-                sum_d = sum_d + add_block(values, at, block, x + lanes + lanes + lanes)
-            store(total, x, sum_a)
-            store(total, x + lanes, sum_b)
-            store(total, x + lanes + lanes, sum_c)
-            store(total, x + lanes + lanes + lanes, sum_d)
+                sum_a = sum_a + add_block(values, starts, weights, y, k, x)
+                sum_b = sum_b + add_block(values, starts, weights, y, k, b)
+                sum_c = sum_c + add_block(values, starts, weights, y, k, c)
+                sum_d = sum_d + add_block(values, starts, weights, y, k, d)
+            row = np.uint64(y) * width
+            store(totals, row + x, sum_a)
+            store(totals, row + b, sum_b)
+            store(totals, row + c, sum_c)
+            store(totals, row + d, sum_d)
 
 
 @inlined
 def sum_band(layer, top, ready, channels, offsets, weights, initial, ring, left, starts, totals):
-    """Write the sums of the rows from ``top`` on to ``totals``. Return the number of rows written to the ring so far."""
+    """Write the sums of the rows from ``top`` on to ``totals``. Return the number of rows in the ring so far."""
     last, rows = layer.shape[0] - 1, min(BAND, layer.shape[0] - top)
     while ready <= min(top + rows - 1 + offsets[:, 1].max(), last):
         pad_row(layer[ready], channels, left, ring[ready & (ring.shape[0] - 1)])
