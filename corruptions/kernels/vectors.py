@@ -23,7 +23,12 @@ from corruptions.kernels import LINE
 instructions: Any = intrinsic
 """Decorator of functions of numba types that return a signature and the function that writes the instructions."""
 
-ELEMENTS = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int16: ir.IntType(16)}
+ELEMENTS = {
+    types.float32: ir.FloatType(),
+    types.float64: ir.DoubleType(),
+    types.int16: ir.IntType(16),
+    types.uint16: ir.IntType(16),
+}
 """Types of elements. Integers can be loaded, added and converted to float32."""
 
 
@@ -108,11 +113,12 @@ def fill(typing, number):
 
 @instructions
 def to_floats(typing, vector):
-    """Return half a vector of int16 as float32."""
+    """Return half a vector of int16 or uint16 as float32."""
     kind = Vector(types.float32)
 
     def generate(context, builder, signature, arguments):
-        return builder.sitofp(arguments[0], context.get_value_type(kind))
+        convert = builder.sitofp if vector.element.signed else builder.uitofp
+        return convert(arguments[0], context.get_value_type(kind))
 
     return kind(vector), generate
 

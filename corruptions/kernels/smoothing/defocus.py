@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from corruptions.elementary import exp
 from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.smoothing.gaussian import add_pairs
+from corruptions.kernels.vectors import load, load_half, store, to_floats
 
 SMALL_GRID = 8
 """Radius of the grid for all disks up to this radius."""
 
 MAX_TERMS = 257
 """Number of 8-bit levels whose sum always fits into 16 bits."""
+
+BLOCK = 16
+"""Sums that are added at once: half a vector of 16 bits, or a vector of float32."""
 
 MIN_SIDE_WEIGHT = 1e-7
 """The smoothing is left out if its side weights are smaller than this, relative to a sum of 1."""
@@ -26,8 +29,7 @@ MIN_SIDE_WEIGHT = 1e-7
 class Disk(NamedTuple):
     """The filter as integer sums: a disk of ones, smoothed along both axes, plus a correction at the rim.
 
-    Quads are int64 (Q, 4, 2): the (row, dx) of four rows that are added in one pass. The last quad is padded with a row
-    of zeros.
+    Taps are int64 (T, 2), the (row, dx) of rows of 16-bit sums that are added.
     """
 
     margin: int
@@ -39,13 +41,13 @@ class Disk(NamedTuple):
     heights: NDArray[np.int64]
     """The distinct half heights of the disk's columns, which are runs of ones."""
     runs: NDArray[np.int64]
-    """Quads of columns. ``row`` is an index into ``heights``."""
+    """Taps of columns. ``row`` is an index into ``heights``."""
     group: int
-    """Number of quads of columns whose sum fits into 16 bits."""
+    """Number of columns whose sum fits into 16 bits."""
     rim: NDArray[np.int64]
     """For a disk that reaches the edge of its grid: its radius, and indices in ``heights`` of its last two columns."""
     ends: NDArray[np.int64]
-    """Quads of pixels above and below such a disk. Row 0: pixels to add, row 1: pixels to subtract."""
+    """Taps of pixels above and below such a disk. Row 0: pixels to add, row 1: pixels to subtract."""
 
 
 def sharp_disk(radius: float) -> NDArray[np.float32]:
@@ -124,17 +126,11 @@ def decompose_disk(radius: float, alias: float) -> Disk:
         main=float(disk_weights(radius, alias).astype(np.float64).sum()) / total,
         half=half,
         heights=heights,
-        runs=quads(runs, heights.size),
-        group=MAX_TERMS // (4 * (2 * int(heights.max()) + 1)),
+        runs=runs,
+        group=MAX_TERMS // (2 * int(heights.max()) + 1),
         rim=rim,
-        ends=quads(ends, 2),
+        ends=ends,
     )
-
-
-def quads(taps: NDArray[np.int64], zeros: int) -> NDArray[np.int64]:
-    """Return (T, 2) taps as (Q, 4, 2), padded with taps that read row ``zeros``."""
-    missing = -len(taps) % 4
-    return np.ascontiguousarray(np.concatenate([taps, np.tile((zeros, 0), (missing, 1))])).reshape(-1, 4, 2)
 
 
 @lru_cache(maxsize=256)
@@ -169,7 +165,7 @@ def init_runs(padded, y, heights, sums):
     """Write the sums of the columns' runs, 2 * height + 1 rows around row ``y``, to ``sums``, uint16 (heights, W)."""
     sums[:] = 0
     for k in range(heights.size):
-        column = sums[k]
+        column = sums[k][: padded.shape[1]]
         for row in range(y - heights[k], y + heights[k] + 1):
             source = padded[row]
             for i in range(column.size):
@@ -180,37 +176,34 @@ def init_runs(padded, y, heights, sums):
 def slide_runs(padded, y, heights, sums):
     """Update the sums of :func:`init_runs` from row ``y - 1`` to row ``y``."""
     for k in range(heights.size):
-        column, entering, leaving = sums[k], padded[y + heights[k]], padded[y - heights[k] - 1]
+        column, entering, leaving = sums[k][: padded.shape[1]], padded[y + heights[k]], padded[y - heights[k] - 1]
         for i in range(column.size):
             column[i] += np.uint16(entering[i]) - np.uint16(leaving[i])
 
 
 @inlined
-def add_quad(rows, quad, start, channels, total):
-    """Add four taps to ``total`` (uint16). ``rows`` is uint16, and its column ``start`` is dx = 0."""
-    width = total.size
-    at = start + quad[0, 1] * channels
-    a = rows[quad[0, 0]][at : at + width]
-    at = start + quad[1, 1] * channels
-    b = rows[quad[1, 0]][at : at + width]
-    at = start + quad[2, 1] * channels
-    c = rows[quad[2, 0]][at : at + width]
-    at = start + quad[3, 1] * channels
-    d = rows[quad[3, 0]][at : at + width]
-    for i in range(width):
-        total[i] += a[i] + b[i] + c[i] + d[i]
+def places(taps, pitch, start, channels):
+    """Return the positions, uint64, of the first values that taps read of rows of ``pitch`` values."""
+    return (taps[:, 0] * pitch + start + taps[:, 1] * channels).astype(np.uint64)
 
 
 @inlined
-def add_runs(sums, runs, group, start, channels, part, disk):
-    """Write the sum of all columns' runs to ``disk`` (float32). ``part`` is a uint16 buffer."""
-    disk[:] = 0
-    for first in range(0, runs.shape[0], group):
-        part[:] = 0
-        for k in range(first, min(first + group, runs.shape[0])):
-            add_quad(sums, runs[k], start, channels, part)
-        for i in range(disk.size):
-            disk[i] += np.float32(np.int32(part[i]))
+def sum_taps(values, starts, first, stop, x):
+    """Return the sum of taps first..stop - 1, half a vector of 16-bit integers, ``x`` values right of their starts."""
+    total = load_half(values, starts[first] + x)
+    for k in range(first + 1, stop):
+        total = total + load_half(values, starts[k] + x)
+    return total
+
+
+@inlined
+def add_runs(sums, starts, group, disk):
+    """Write the sum of all columns' runs (uint16), of which ``group`` fit into 16 bits, to ``disk`` (float32)."""
+    for x in range(np.uint64(0), np.uint64(disk.size), np.uint64(BLOCK)):
+        total = to_floats(sum_taps(sums, starts, 0, min(group, starts.size), x))
+        for first in range(group, starts.size, group):
+            total = total + to_floats(sum_taps(sums, starts, first, min(first + group, starts.size), x))
+        store(disk, x, total)
 
 
 @inlined
@@ -226,46 +219,55 @@ def rim_columns(sums, rim, start, channels, gain):
 
 @inlined
 def rim_rows(padded, y, reach, rows):
-    """Write the image rows at the upper and lower rim to ``rows`` (uint16).
+    """Write the image rows at the upper and lower rim to ``rows`` (int16).
 
     rows[0] is the sum of the rows ``reach`` above and below row ``y``, rows[1] minus the sum of the rows beyond them.
     """
     a, b, c, d = padded[y - reach], padded[y + reach], padded[y - reach - 1], padded[y + reach + 1]
-    added, subtracted = rows[0], rows[1]
+    added, subtracted = rows[0][: a.size], rows[1][: a.size]
     for i in range(added.size):
-        added[i] = np.uint16(a[i]) + np.uint16(b[i])
-        subtracted[i] = -(np.uint16(c[i]) + np.uint16(d[i]))
+        added[i] = np.int16(a[i]) + np.int16(b[i])
+        subtracted[i] = -(np.int16(c[i]) + np.int16(d[i]))
+
+
+@inlined
+def weigh_five(total, centre, half, near, other_near, far, other_far):
+    """Write the sum of five rows weighted by one side of a filter, of which only the centre counts if it has one."""
+    if half.size == 1:
+        for i in range(total.size):
+            total[i] = centre[i] * half[0]
+        return
+    for i in range(total.size):
+        pairs = (far[i] + other_far[i]) * half[2] + (near[i] + other_near[i]) * half[1]
+        total[i] = centre[i] * half[0] + pairs
 
 
 @inlined
 def smooth_vertical(ring, y, half, line):
     """Write row ``y`` of a ring buffer of rows (float32), smoothed along y, to ``line``."""
     count = ring.shape[0]
-    centre = ring[y % count]
-    for i in range(line.size):
-        line[i] = centre[i] * half[0]
-    if half.size > 1:
-        far, near = (ring[(y - 2) % count], ring[(y + 2) % count]), (ring[(y - 1) % count], ring[(y + 1) % count])
-        add_pairs(line, far[0], far[1], half[2], near[0], near[1], half[1])
+    near, other_near, far, other_far = (
+        ring[(y - 1) % count],
+        ring[(y + 1) % count],
+        ring[(y - 2) % count],
+        ring[(y + 2) % count],
+    )
+    weigh_five(line, ring[y % count], half, near, other_near, far, other_far)
 
 
 @inlined
 def smooth_horizontal(line, half, channels, row):
     """Write the middle of ``line``, smoothed along x, to ``row``."""
-    width, start = row.size, (half.size - 1) * channels
-    middle = line[start : start + width]
-    for i in range(width):
-        row[i] = middle[i] * half[0]
-    if half.size > 1:
-        left, right = line[start - channels :][:width], line[start + channels :][:width]
-        add_pairs(row, line[:width], line[2 * start :], half[2], left, right, half[1])
+    start = (half.size - 1) * channels
+    near, other_near = line[start - channels :], line[start + channels :]
+    weigh_five(row, line[start:], half, near, other_near, line, line[2 * start :])
 
 
 @inlined
-def add_signed(total, values, factor):
-    """Add ``values`` (signed, stored as uint16) times ``factor`` to ``total`` (float32)."""
-    for i in range(total.size):
-        total[i] += np.float32(np.int32(np.int16(values[i]))) * factor
+def add_signed(total, values, starts, factor):
+    """Add the sums of the taps of ``values`` (int16) times ``factor`` to ``total`` (float32)."""
+    for x in range(np.uint64(0), np.uint64(total.size), np.uint64(BLOCK)):
+        store(total, x, load(total, x) + to_floats(sum_taps(values, starts, 0, starts.size, x)) * factor)
 
 
 @inlined
@@ -284,16 +286,18 @@ def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, e
     height, width = padded.shape[0] - 2 * margin, padded.shape[1] - 2 * margin * channels
     out = np.empty((height, width), np.uint8)
     spread, start = half.size - 1, margin * channels
-    wide, before = width + 2 * spread * channels, start - spread * channels
-    sums = np.zeros((heights.size + 1, padded.shape[1]), np.uint16)
-    disks, sides = np.empty((2 * spread + 1, wide), np.float32), np.empty((2 * spread + 1, width), np.float32)
-    part, rows = scratch(wide, np.uint16), np.zeros((3, padded.shape[1]), np.uint16)
-    line, row, gain = scratch(wide, np.float32), scratch(width, np.float32), scratch(width, np.float32)
+    wide, before, pitch = width + 2 * spread * channels, start - spread * channels, padded.shape[1] + BLOCK
+    size = -(-wide // BLOCK) * BLOCK
+    sums, rows = np.zeros((heights.size + 1, pitch), np.uint16), np.zeros((2, pitch), np.int16)
+    disks = scratch((2 * spread + 1) * size, np.float32).reshape(2 * spread + 1, size)
+    sides = np.empty((2 * spread + 1, width), np.float32)
+    runs, ends = places(runs, pitch, before, channels), places(ends, pitch, before, channels)
+    line, row, gain = scratch(size, np.float32), scratch(width, np.float32), scratch(width, np.float32)
     init_runs(padded, margin - spread, heights, sums)
     for ready in range(-spread, height + spread):
         if ready > -spread:
             slide_runs(padded, ready + margin, heights, sums)
-        add_runs(sums, runs, group, before, channels, part, disks[ready % disks.shape[0]])
+        add_runs(sums.reshape(-1), runs, group, disks[ready % disks.shape[0]])
         if rim.size > 0:
             rim_columns(sums, rim, start, channels, sides[ready % sides.shape[0]])
         y = ready - spread
@@ -302,10 +306,7 @@ def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, e
         smooth_vertical(disks, y, half, line)
         if rim.size > 0:
             rim_rows(padded, y + margin, rim[0], rows)
-            part[:] = 0
-            for k in range(ends.shape[0]):
-                add_quad(rows, ends[k], before, channels, part)
-            add_signed(line, part, half[1])
+            add_signed(line, rows.reshape(-1), ends, half[1])
         smooth_horizontal(line, half, channels, row)
         if rim.size > 0:
             smooth_vertical(sides, y, half, gain)
