@@ -35,7 +35,7 @@ EXACT_BLOCK = 48
 
 
 class Grid(NamedTuple):
-    """The sample positions of N outputs along one axis: of one zoom (N,), or of F zooms (F, N)."""
+    """The sample positions of N outputs along one axis: of one zoom (N,), or of F zooms (N, F)."""
 
     lower: NDArray[np.int32]
     """Index of the lower neighbour."""
@@ -84,8 +84,8 @@ def stacked_grids(side: int, factors: tuple[float, ...], black_ends: bool) -> Gr
     """
     grids = [zoom_grid(side, factor, black_ends) for factor in factors]
     starts = [crop_side(side, factor)[0] for factor in factors]
-    index = np.stack([grid.lower[:side] + start for grid, start in zip(grids, starts, strict=True)]).astype(np.int32)
-    return Grid(index, np.stack([grid.weight[:side] for grid in grids]))
+    index = [grid.lower[:side] + start for grid, start in zip(grids, starts, strict=True)]
+    return Grid(np.stack(index, axis=1).astype(np.int32), np.stack([grid.weight[:side] for grid in grids], axis=1))
 
 
 class ZoomTables(NamedTuple):
@@ -118,13 +118,13 @@ def zoom_tables(height: int, width: int, factors: tuple[float, ...], black_ends:
     down, across = (stacked_grids(side, factors, black_ends) for side in (height, width))
     real = [index for index, factor in enumerate(factors) if factor != 1.0]
     one, count = 1.0 / (len(factors) + 1), len(factors)
-    cut = [split_blocks(columns) for columns in across.lower[real]]
-    most, low = max(map(len, cut)), down.weight[real]
+    cut = [split_blocks(across.lower[:, index]) for index in real]
+    most, low = max(map(len, cut)), down.weight[:, real].T
     tables = ZoomTables(
-        down.lower[real],
+        down.lower[:, real].T.copy(),
         np.stack([(1.0 - low) * one, low * one], axis=-1).astype(np.float32),
         np.stack([np.pad(blocks, ((0, most - len(blocks)), (0, 0)), mode="edge") for blocks in cut]),
-        np.pad(np.repeat(across.weight[real].astype(np.float32), CHANNELS, axis=1), ((0, 0), (0, BLOCK))),
+        np.pad(np.repeat(across.weight[:, real].T.astype(np.float32), CHANNELS, axis=1), ((0, 0), (0, BLOCK))),
         np.float32((1 + count - len(real)) * one),
         np.float32(1.01 * 255 * UNIT_ROUNDOFF * (12 + count) + 2.0**-16),
     )
@@ -213,8 +213,8 @@ def add_zooms(total, zooms, uppers, lowers, shares, y):
 @inlined
 def reads_equal_pixels(image, y, x, count, down, across):
     """Return whether ``count`` pixels of a row and their zooms are in a rectangle of equal pixels."""
-    top, bottom = min(y, down.lower[:, y].min()), max(y + 1, down.lower[:, y].max() + 2)
-    left, right = min(x, across.lower[:, x].min()), max(x + count, across.lower[:, x + count - 1].max() + 2)
+    top, bottom = min(y, down.lower[y].min()), max(y + 1, down.lower[y].max() + 2)
+    left, right = min(x, across.lower[x].min()), max(x + count, across.lower[x + count - 1].max() + 2)
     return equal_pixels(image, top, bottom, CHANNELS * left, CHANNELS * right)
 
 
@@ -225,21 +225,21 @@ def published_level(image, y, place, down, across):
     A zoomed value between four equal ones is equal to them, because float64 is much more precise than they are.
     """
     total, x, channel = np.float32(0), place // CHANNELS, place % CHANNELS
-    for f in range(down.lower.shape[0]):
-        if max(down.weight[f, y], across.weight[f, x]) > 1.0:
+    for f in range(down.lower.shape[1]):
+        if max(down.weight[y, f], across.weight[x, f]) > 1.0:
             continue
-        row, left = down.lower[f, y], CHANNELS * across.lower[f, x] + channel
+        row, left = down.lower[y, f], CHANNELS * across.lower[x, f] + channel
         a, b = image[row, left], image[row, left + CHANNELS]
         c, d = image[row + 1, left], image[row + 1, left + CHANNELS]
         if a == b and a == c and a == d:
             total += unit(a)
         else:
-            low, far = down.weight[f, y], across.weight[f, x]
+            low, far = down.weight[y, f], across.weight[x, f]
             high, near = 1.0 - low, 1.0 - far
             total += np.float32(
                 unit(a) * high * near + unit(b) * high * far + unit(c) * low * near + unit(d) * low * far
             )
-    mean = (unit(image[y, place]) + total) / np.float32(down.lower.shape[0] + 1)
+    mean = (unit(image[y, place]) + total) / np.float32(down.lower.shape[1] + 1)
     return np.uint8(np.int32(min(mean, np.float32(1)) * np.float32(255)))
 
 
@@ -311,9 +311,9 @@ def average_zooms(image, down, across, rows, shares, blocks, weights, own, error
 def publish_ends(image, down, across, out):
     """Replace the last row, the last column or both, where a zoom is black there, by the published values."""
     height, width = image.shape
-    for i in range(width if down.weight[:, -1].max() > 1.0 else 0):
+    for i in range(width if down.weight[-1].max() > 1.0 else 0):
         out[height - 1, i] = published_level(image, height - 1, i, down, across)
-    for y in range(height if across.weight[:, -1].max() > 1.0 else 0):
+    for y in range(height if across.weight[-1].max() > 1.0 else 0):
         for i in range(width - CHANNELS, width):
             out[y, i] = published_level(image, y, i, down, across)
 
