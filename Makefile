@@ -7,6 +7,7 @@
 # make lint         run formatter, linter, type checker and import contracts
 # make format       format the code and apply automatic fixes
 # make bench        compare speed with other packages in one run; writes docs/benchmark.md;
+#                   with BENCH_OPTIONS=builds, measure only that section (--help lists them);
 #                   with BENCH_OPTIONS=--compare, say what is slower than on that page, and write nothing
 # make scale        build 10 million samples without pixels, simulate clusters of 256 and 1,000 workers; writes docs/scale.md
 # make chaos        build under 200 injected faults and compare with undisturbed builds; writes docs/faults.md

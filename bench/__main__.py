@@ -1,4 +1,4 @@
-"""``make bench``: run all benchmarks and write docs/benchmark.md and docs/benchmark.png."""
+"""``make bench``: run benchmarks and write their sections of docs/benchmark.md, and docs/benchmark.png."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pipeline.recipes import library
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_variable] = "1"  # must be set before NumPy and numba are imported
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bench import (
     build_speed,
@@ -41,61 +47,129 @@ FOLDER = Path("build/bench")
 DOCS = Path("docs")
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What the benchmarks measure. Each part is made or measured when a section first needs it."""
+
+    seconds: float
+    """Seconds per call and round."""
+    scratch: Path = FOLDER / "scratch"
+
+    @cached_property
+    def photographs(self) -> Path:
+        """The folder of photographs."""
+        return images.photographs(FOLDER / "photographs").resolve()
+
+    @cached_property
+    def clean(self) -> NDArray[np.uint8]:
+        """One of them, prepared for ImageNet-C, uint8 (224, 224, 3)."""
+        (clean,) = images.clean_images(self.photographs, library.load("imagenet-c"), 1)
+        return clean
+
+    @cached_property
+    def packages(self) -> Mapping[str, peers.Corrupt]:
+        """The published packages."""
+        return peers.load(FOLDER / "peers")
+
+    @cached_property
+    def large(self) -> Sequence[corruption_speed.Row]:
+        """Times of all corruptions at 224 x 224."""
+        return corruption_speed.measure(self.clean, "imagenet", self.packages, self.seconds)
+
+    @cached_property
+    def small(self) -> Sequence[corruption_speed.Row]:
+        """Times of all corruptions at 32 x 32."""
+        return corruption_speed.measure(self.square(32), "cifar", self.packages, self.seconds / 3)
+
+    @cached_property
+    def builds(self) -> Sequence[build_speed.BuildSpeed]:
+        """Times of builds."""
+        return build_speed.measure(self.photographs, self.scratch)
+
+    def square(self, side: int) -> NDArray[np.uint8]:
+        """Return the photograph with another side."""
+        return prepare(self.clean, [("square", side)])
+
+
+def corruptions(subject: Subject) -> str:
+    """Return the table of corruptions at 224 x 224, and draw its plot."""
+    corruption_speed.plot(subject.large, DOCS / "benchmark.png")
+    table = corruption_speed.corruption_table("224 x 224", subject.large, list(subject.packages))
+    return report.section("![Corruptions](benchmark.png)", table)
+
+
+def builds(subject: Subject) -> str:
+    """Return the table of builds."""
+    peer = build_speed.measure_plain(subject.photographs, subject.scratch, subject.packages, fastest(subject.large))
+    return build_speed.build_section(subject.builds, peer)
+
+
+def fastest(rows: Sequence[corruption_speed.Row]) -> dict[str, str]:
+    """Return the fastest package of each corruption."""
+    return {row.name: row.peer for row in rows}
+
+
+KERNELS: Mapping[str, Callable[[Subject], str]] = {
+    "corruptions": corruptions,
+    "small": lambda it: corruption_speed.corruption_table("32 x 32", it.small, list(it.packages)),
+    "detection": lambda it: corruption_speed.detection(it.clean, 480, 640, it.packages),
+    "large-detection": lambda it: corruption_speed.detection(it.clean, 1024, 2048, it.packages),
+    "candidates": lambda it: candidate_speed.measure(
+        it.clean, peers.load_albumentations(FOLDER / "albumentations"), it.seconds
+    ),
+    "c-bar": lambda it: c_bar_speed.measure(it.clean, "ImageNet-C-bar, 224 x 224", "imagenet", it.seconds / 3),
+    "small-c-bar": lambda it: c_bar_speed.measure(it.square(32), "CIFAR-10-C-bar, 32 x 32", "cifar", it.seconds / 3),
+    "single": lambda it: single_speed.measure(it.clean, it.seconds / 3),
+    "laion-c": lambda it: laion_c_speed.measure(it.clean, it.seconds / 3),
+    "low-pass": lambda it: low_pass_speed.measure(it.clean, it.seconds),
+}
+"""Name of a section about kernels -> the function that measures it."""
+
+SECTIONS: Mapping[str, Callable[[Subject], str]] = {
+    **KERNELS,
+    "stylised": lambda it: style_speed.measure(it.clean, it.seconds),
+    "resize": lambda it: resize_speed.measure(it.seconds),
+    "builds": builds,
+    "cifar": lambda it: cifar_speed.measure(it.photographs, it.scratch, it.packages, fastest(it.small)),
+    "sequences": lambda it: sequence_speed.measure(it.photographs, it.scratch),
+    "workers": lambda it: scaling.measure(it.photographs, it.scratch, it.builds[-1].build),
+    "imports": lambda it: start_speed.imports(),
+    "engines": lambda it: start_speed.engines(it.photographs, it.scratch),
+    "loader": lambda it: loader_speed.measure(it.photographs, it.scratch),
+    "rendered": lambda it: rendered_speed.measure(it.photographs, it.scratch, it.packages, fastest(it.large)),
+}
+"""The same for all sections, in the order of the page."""
+
+
 def main() -> None:
-    """Run the benchmarks, print the tables, and write the page."""
+    """Run the benchmarks, print the tables, and write each section to the page as soon as it is measured."""
     arguments = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    arguments.add_argument(
+        "sections", nargs="*", metavar="SECTION", help=f"Sections to measure: {', '.join(SECTIONS)}. Default: all."
+    )
     arguments.add_argument(
         "--seconds", type=float, default=0.03, help="Seconds per call and round (three rounds per severity)."
     )
     arguments.add_argument(
         "--compare",
         action="store_true",
-        help="Measure only corruptions, say which are slower than on the committed page, and write nothing.",
+        help="Measure only kernels, say which are slower than on the committed page, and write nothing.",
     )
     options = arguments.parse_args()
-    scratch = FOLDER / "scratch"
-    shutil.rmtree(scratch, ignore_errors=True)
-    photographs = images.photographs(FOLDER / "photographs").resolve()
-    packages = peers.load(FOLDER / "peers")
-
-    (clean,) = images.clean_images(photographs, library.load("imagenet-c"), 1)
-    sections = list[str]()
-
-    def add(section: str) -> None:
-        print(section, end="\n\n", flush=True)
-        sections.append(section)
-
-    rows = corruption_speed.measure(clean, "imagenet", packages, options.seconds)
-    add(corruption_speed.corruption_table("224 x 224", rows, list(packages)))
-    small = corruption_speed.measure(prepare(clean, [("square", 32)]), "cifar", packages, options.seconds / 3)
-    add(corruption_speed.corruption_table("32 x 32", small, list(packages)))
-    for height, width in ((480, 640), (1024, 2048)):
-        add(corruption_speed.detection(clean, height, width, packages))
-    add(candidate_speed.measure(clean, peers.load_albumentations(FOLDER / "albumentations"), options.seconds))
-    for data_set, side, profile in (("ImageNet-C-bar", 224, "imagenet"), ("CIFAR-10-C-bar", 32, "cifar")):
-        image = prepare(clean, [("square", side)])
-        add(c_bar_speed.measure(image, f"{data_set}, {side} x {side}", profile, options.seconds / 3))
-    add(single_speed.measure(clean, options.seconds / 3))
-    add(laion_c_speed.measure(clean, options.seconds / 3))
-    add(low_pass_speed.measure(clean, options.seconds))
+    if unknown := set(options.sections) - SECTIONS.keys():
+        arguments.error(f"unknown section {', '.join(sorted(unknown))}; allowed: {', '.join(SECTIONS)}")
+    subject, page = Subject(options.seconds), DOCS / "benchmark.md"
+    measured, before = dict[str, str](), page.read_text()
+    for name in options.sections or (KERNELS if options.compare else SECTIONS):
+        shutil.rmtree(subject.scratch, ignore_errors=True)
+        measured[name] = report.measured_here(SECTIONS[name](subject))
+        print(measured[name], end="\n\n", flush=True)
+        if not options.compare:
+            sections = report.sections(before) | measured
+            page.write_text(report.page({each: sections[each] for each in SECTIONS if each in sections}))
+    shutil.rmtree(subject.scratch, ignore_errors=True)
     if options.compare:
-        print("\n".join(slower((DOCS / "benchmark.md").read_text(), "\n\n".join(sections))) or "nothing is slower")
-        return
-    add(style_speed.measure(clean, options.seconds))
-    add(resize_speed.measure(options.seconds))
-    fastest = {row.name: row.peer for row in rows}
-    builds = build_speed.measure(photographs, scratch)
-    add(build_speed.build_section(builds, build_speed.measure_plain(photographs, scratch, packages, fastest)))
-    add(cifar_speed.measure(photographs, scratch, packages, {row.name: row.peer for row in small}))
-    add(sequence_speed.measure(photographs, scratch))
-    add(scaling.measure(photographs, scratch, builds[-1].build))
-    add(start_speed.imports())
-    add(start_speed.engines(photographs, scratch))
-    add(loader_speed.measure(photographs, scratch))
-    add(rendered_speed.measure(photographs, scratch, packages, fastest))
-    shutil.rmtree(scratch)
-    corruption_speed.plot(rows, DOCS / "benchmark.png")
-    (DOCS / "benchmark.md").write_text(report.page(["![Corruptions](benchmark.png)", *sections]))
+        print("\n".join(slower(before, "\n\n".join(measured.values()))) or "nothing is slower")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.builder.doctor import processor
 
@@ -24,8 +25,18 @@ def section(*parts: str) -> str:
     return "\n\n".join(parts)
 
 
-def page(sections: Sequence[str]) -> str:
-    """Return the whole page."""
-    about = f"Python {platform.python_version()}, {platform.machine()}, {processor()}, one thread."
-    head = "# Benchmark\n\nWritten by `make bench`. Medians in milliseconds unless stated otherwise. " + about
-    return section(head, *sections) + "\n"
+def measured_here(text: str) -> str:
+    """Return a section followed by what measured it."""
+    return section(text, f"Measured with Python {platform.python_version()}, {platform.machine()}, {processor()}.")
+
+
+def page(named: Mapping[str, str]) -> str:
+    """Return the whole page of named sections."""
+    head = "# Benchmark\n\nWritten by `make bench`. Medians in milliseconds on one thread unless stated otherwise."
+    return section(head, *(section(f"<!-- {name} -->", text) for name, text in named.items())) + "\n"
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return the named sections of a page."""
+    parts = re.split(r"^<!-- ([\w-]+) -->$", text, flags=re.MULTILINE)
+    return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.c_bar_speed import Times, times_section
 from bench.compare import slower
 from bench.corruption_speed import ENCODING, OURS, Row, corruption_table
-from bench.report import page
+from bench.report import page, sections
 
 
 def times(machine: float, snow: float, lines: float) -> str:
@@ -15,7 +15,7 @@ def times(machine: float, snow: float, lines: float) -> str:
         for name, ours in (("fog", 0.1 * machine), ("snow", snow))
     ]
     bar = times_section("ImageNet-C-bar", [Times("lines", lines, 5.0), Times("ripple", machine, 5.0)], "")
-    return page([corruption_table("224 x 224", rows, ["peer"]), bar])
+    return page({"corruptions": corruption_table("224 x 224", rows, ["peer"]), "c-bar": bar})
 
 
 def test_what_became_slower_is_named() -> None:
@@ -25,3 +25,9 @@ def test_what_became_slower_is_named() -> None:
         "ImageNet-C-bar: lines: 1.20 times as long (1.200 ms, expected 1.000)"
     ]
     assert [line.split(": ")[1] for line in slower(before, times(0.5, 0.3, 0.25))] == ["snow", "mean"]
+
+
+def test_sections_of_a_page_are_found_again() -> None:
+    named = {"corruptions": "### Corruptions\n\n| a |\n|---|\n| 1 |", "c-bar": "### C-bar"}
+    assert sections(page(named)) == named
+    assert sections("# An older page") == {}
