@@ -50,9 +50,9 @@ def test_draws_with_counts_that_are_used_again_are_random_too(monkeypatch: pytes
 
 
 def test_errors_have_the_draws_of_other_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Differences between metrics are paired: errors are summed in float32, which is exact."""
+    """Differences between metrics are paired: errors are summed in float32, two columns at a time, which is exact."""
     monkeypatch.setattr(bootstrap, "MAX_COUNTS", 1)
-    errors = np.random.default_rng(5).random((300, 4)) < 0.3
+    errors = np.random.default_rng(5).random((1200, 5)) < 0.3
     halves = bootstrap_means(errors / 2, resamples=200)
     np.testing.assert_array_equal(bootstrap_means(errors, resamples=200), 2 * halves)
 

@@ -28,6 +28,9 @@ MAX_EXACT: Mapping[type[np.floating[Any]], int] = {np.float32: 2**24, np.float64
 MAX_DOUBLES, PART = 2**30, 512
 """Most values times draws in float64, and number of images whose values are added in float32 otherwise."""
 
+PAIR = 2**12
+"""Two sums below this one are computed as one number."""
+
 MAX_RESAMPLES = 1_000_000
 """Maximum number of draws."""
 
@@ -68,7 +71,7 @@ class Bootstrap:
             ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is out of range.
         """
         draws = bootstrap_means(values, resamples=resamples, seed=seed)
-        return cls(np.asarray(_check_values(values).mean(axis=0, dtype=np.float64)), draws)
+        return cls(np.asarray(np.asarray(values).mean(axis=0, dtype=np.float64)), draws)
 
     def estimate(self, figure: Callable[[Floats], Figures], confidence: float = CONFIDENCE) -> Estimate:
         """Return the value of a metric and its confidence interval.
@@ -100,37 +103,60 @@ def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int 
     ``Bootstrap.of``.
 
     All sums are of integers and exact, so the means do not depend on the order in which a CPU or a number of threads
-    adds: values are rounded to equal steps, 2**53 / images of them, or about 2**14 for many values.
+    adds: values are rounded to equal steps, 2**53 / images of them, or about 2**14 for many values. Errors, which are 0
+    or 1, are added two columns at a time, since two sums fit one float32.
     """
     array = _check_values(values).astype(np.float64)
     size, low, high, step = len(array), np.float64(0), array.max(axis=0), np.float64(1)
     check_number_of("resamples", resamples, MAX_RESAMPLES)
     counts, orders = _draws(size, resamples, seed)
+    most = int(max(counts[:, part].sum(axis=1).max() for part in _parts(size)))
     dtype: type[np.floating[Any]] = np.float32
-    parts = [slice(None)]
-    whole = all((part == np.rint(part)).all() for part in (array[:64], array))
-    if not whole or max(high.max(), -array.min()) * size > MAX_EXACT[dtype]:  # errors are 0 or 1
-        if array.size * resamples > MAX_DOUBLES:
-            parts = [slice(start, start + PART) for start in range(0, size, PART)]
-        else:
-            dtype = np.float64
-        most = max(counts[:, part].sum(axis=1).max() for part in parts)
+    largest = max(high.max(), -array.min())
+    whole = all((part == np.rint(part)).all() for part in (array[:64], array)) and largest * size <= MAX_EXACT[dtype]
+    pairs = whole and array.min() >= 0 and largest * most < PAIR  # errors are 0 or 1
+    if not whole:
+        if array.size * resamples <= MAX_DOUBLES:
+            dtype, most = np.float64, size
         low = array.min(axis=0)
-        step = (high - low) / (MAX_EXACT[dtype] // int(most))
-    units = np.rint(np.divide(array - low, step, out=np.zeros_like(array), where=step > 0)).astype(dtype)
-    counts = counts.astype(dtype, copy=False)
-    sums, shuffled = np.zeros((resamples, *array.shape[1:])), np.empty_like(units)
-    for start, order in zip(range(0, resamples, len(counts)), orders, strict=True):
-        np.take(units, order, axis=0, out=shuffled, mode="clip")  # the default mode copies the output
-        block = sums[start : start + len(counts)]
-        for part in parts:
-            block += counts[: len(block), part] @ shuffled[part]
-    return np.minimum(sums * step / size + low, high)
+        step = (high - low) / (MAX_EXACT[dtype] // most)
+        array -= low
+        array /= np.where(step > 0, step, 1)
+    units = np.rint(array, out=array).astype(dtype)
+    drawn = _sums(units.reshape(size, -1), counts, orders, pairs)[:resamples]
+    return np.minimum(drawn.reshape(resamples, *array.shape[1:]) * step / size + low, high)
+
+
+def _sums(units: Floats, counts: NDArray[np.float32], orders: NDArray[np.int64], pairs: bool) -> Floats:
+    """Return the sums of whole numbers, (images, columns), in the draws of each order, (draws, columns).
+
+    ``pairs`` says whether all sums over a part are below ``PAIR``.
+    """
+    images, columns = units.shape
+    if pairs:
+        units = np.pad(units, ((0, 0), (0, columns % 2)))
+        units = units[:, ::2] + units[:, 1::2] * units.dtype.type(PAIR)
+    sums = np.zeros((1 + pairs, len(counts), orders.shape[1] * units.shape[1]))
+    for part in _parts(images):
+        shuffled = units.take(orders[part], axis=0, mode="clip")  # the default mode copies the output
+        product = counts[:, part].astype(units.dtype, copy=False) @ shuffled.reshape(len(shuffled), -1)
+        if pairs:
+            second = np.floor(product / PAIR)
+            sums[1] += second
+            product -= second * PAIR
+        sums[0] += product
+    drawn = sums.reshape(1 + pairs, len(counts), orders.shape[1], -1).transpose(2, 1, 3, 0)
+    return drawn.reshape(len(counts) * orders.shape[1], -1)[:, :columns]
+
+
+def _parts(images: int) -> list[slice]:
+    """Return the parts of the images whose values are added in one product."""
+    return [slice(start, start + PART) for start in range(0, images, PART)]
 
 
 @lru_cache(maxsize=1)
-def _draws(size: int, resamples: int, seed: int) -> tuple[NDArray[np.float32], list[NDArray[np.int64]]]:
-    """Return how often each image occurs in the first draws, (draws, images), and the orders of images for all draws.
+def _draws(size: int, resamples: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return how often each image occurs in the first draws, (draws, images), and the images' orders, (images, orders).
 
     All values of the same images have these draws.
     """
@@ -142,7 +168,7 @@ def _draws(size: int, resamples: int, seed: int) -> tuple[NDArray[np.float32], l
         counts[part] = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
     orders = [np.arange(size)]
     orders += (orders[-1][generator.permutation(size)] for _ in range(len(counts), resamples, len(counts)))
-    return counts, orders
+    return counts, np.stack(orders, axis=1)
 
 
 def draws_of_groups(

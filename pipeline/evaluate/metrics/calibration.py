@@ -67,13 +67,10 @@ def adaptive_reliability(confidences: ArrayLike, correct: ArrayLike, bins: int =
     Some bins can therefore be empty. Arguments: see ``reliability``.
     """
     values, hits = _checked(confidences, correct, bins)
-    lower = np.empty(values.shape, np.int64)
-    for row, found in zip(values.reshape(-1, values.shape[-1]), lower.reshape(-1, values.shape[-1]), strict=True):
-        order = np.argsort(row)
-        ranked, first = row[order], np.arange(len(row))
-        first[1:][ranked[1:] == ranked[:-1]] = 0
-        found[order] = np.maximum.accumulate(first)
-    return _binned(values, hits, lower * bins // values.shape[-1], bins)
+    rows = values.reshape(-1, values.shape[-1])
+    last = -(-np.arange(1, bins) * rows.shape[1] // bins) - 1  # place of the last image below each further bin
+    found = [np.searchsorted(each, row) for each, row in zip(np.sort(rows)[:, last], rows, strict=True)]
+    return _binned(values, hits, np.stack(found), bins)
 
 
 def expected_calibration_error(confidences: ArrayLike, correct: ArrayLike, bins: int = BINS) -> Figures:

@@ -206,9 +206,11 @@ def read_predictions(path: Path, labels: int | None = None) -> Iterator[Conditio
         raise UserError(f"the predictions {path} are damaged or unfinished: {REMEDY}")
     seen = set[tuple[str, int]]()
     try:
-        with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
+        names, groups = _Names(), manifests.read_row_groups(path)
+        # Texts that are dictionaries in the file remain so: decoded, few bytes would become many.
+        texts = {each.name for group in groups for each in group.columns if each.is_text and each.has_dictionary}
+        with pq.ParquetFile(path, read_dictionary=["transform", *texts], **_FOOTER_LIMITS) as file:
             columns = _columns(path, file)
-            names, groups = _Names(), manifests.read_row_groups(path)
             found = _of_stream(path, file, columns) if "listed" in columns else _conditions(path, file, groups, columns)
             for key, tables in found:
                 if key in seen:
@@ -312,7 +314,7 @@ def _condition_predictions(
     names = set(table.column_names)
     predictions = ConditionPredictions(
         condition,
-        source_ids(table["source_id"].take(pa.array(np.arange(count) * length))),
+        source_ids(table["source_id"][::length]),
         column("label")[:, 0],
         column("top1"),
         _top5(path, condition, table["top5"]).reshape(count, length, -1),
@@ -324,9 +326,10 @@ def _condition_predictions(
         column("source_digest")[:, 0] if "source_digest" in names else np.zeros(count, np.int64),
         column("shortcut_probability") if "shortcut_probability" in names else None,
     )
-    sources = _indices(table["source_id"]).reshape(count, length)
-    if (column("label") != predictions.labels[:, None]).any() or (sources != sources[:, :1]).any():
-        raise _invalid(path, condition, "frames of one sequence with different labels or sources")
+    if length > 1:
+        sources = _indices(table["source_id"].dictionary_encode()).reshape(count, length)
+        if (column("label") != predictions.labels[:, None]).any() or (sources != sources[:, :1]).any():
+            raise _invalid(path, condition, "frames of one sequence with different labels or sources")
     _check_values(path, predictions, limit)
     return predictions
 
@@ -362,7 +365,7 @@ def sound_values(predictions: ConditionPredictions, limit: int | None) -> dict[s
     labels, confidence = predictions.labels[:, None], predictions.confidence
     allowed = {
         "labels": (predictions.labels >= -1) & (predictions.labels < limit),
-        "classes": (predictions.top5.min(axis=2) >= 0) & (predictions.top5.max(axis=2) < limit),
+        "classes": predictions.top5.view(np.uint32).max(axis=2) < limit,  # those below 0 are above 2**31
         "top-1 classes that are not first in top-5": predictions.top1 == predictions.top5[:, :, 0],
         "ranks": (predictions.label_rank >= 0)
         & (predictions.label_rank <= limit)
