@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.report.report import ReportData, make_report
 from pipeline.evaluate.report.settings import ReportSettings
 from pipeline.evaluate.report.views import Document
-from pipeline.evaluate.results.folder import PREDICTIONS_FILE, TEMPORARY, EvaluationTable, require_finished
+from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, require_finished
 from pipeline.settings import as_list
 from pipeline.storage import open_store
 from pipeline.text import LONGEST_MESSAGE, counted, printable
@@ -43,9 +44,11 @@ class Evaluation:
 
     Attributes:
         result: The run of ``evaluate``: counts of chunks, duration, labels.
+        temporary: Whether the folder is deleted together with this object.
     """
 
     result: EvaluationResult
+    temporary: bool = False
 
     @classmethod
     def from_predictions(
@@ -189,10 +192,10 @@ def written(out: Location | None, write: Callable[[str], EvaluationResult]) -> E
     """Return the evaluation written to ``out``. Default: a temporary folder, deleted together with the evaluation."""
     if out is not None:
         return Evaluation(write(location(out, "out")))
-    temporary = tempfile.mkdtemp(prefix=TEMPORARY)
+    temporary = tempfile.mkdtemp(prefix="robustshards-")
     remove = partial(shutil.rmtree, temporary, ignore_errors=True)
     try:
-        result = Evaluation(write(temporary))
+        result = Evaluation(write(temporary), temporary=True)
     except BaseException:
         remove()
         raise
@@ -428,7 +431,7 @@ def report(
             unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
-    evaluations, clean = as_list(evaluations), as_list(clean)  # an iterator can be read once
+    evaluations, baseline, clean = map(as_list, (evaluations, baseline, clean))  # an iterator can be read once
     settings = ReportSettings.of(locals())
     if not (settings.evaluations or settings.results):
         raise UserError("no evaluations to report on: pass at least one, or a CSV file as results")
@@ -442,6 +445,11 @@ def report(
             window=settings.window,
             rename=settings.rename,
             measured=settings.results,
+            temporary=[
+                str(Path(each.output).resolve())
+                for each in (*evaluations, *baseline, *clean)
+                if isinstance(each, Evaluation) and each.temporary
+            ],
         )
     result = Report(data, settings.title, (*evaluations, *clean))
     if settings.out is not None:

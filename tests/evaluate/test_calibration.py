@@ -218,9 +218,9 @@ def test_reliability_diagrams_have_points_at_the_means_of_bins(tmp_path: Path) -
 def test_natural_images_have_a_calibration(tmp_path: Path) -> None:
     logits = {("none", 0): sure([0, 1, 2, 0], [1.0, 1.0, 1.0, 1.0])}
     task = Task(name="v2", outputs=4, outputs_are="made", role="shift")
-    temporary = write_evaluation(tmp_path / "robustshards-clean", logits, LABELS, family="none")
+    temporary = write_evaluation(tmp_path / "a", logits, LABELS, family="none")
     shift = write_evaluation(tmp_path / "shift", logits, LABELS, family="none", task=task)
-    report = report_on(temporary, shift, resamples=20)
+    report = report_on(temporary, shift, resamples=20, temporary=[str((tmp_path / "a").resolve())])
     for key in ("clean", "shifts"):
         found = only(report, key)
         assert values(found, "ECE") == {"": pytest.approx(0.25)}

@@ -268,6 +268,17 @@ def test_report_of_folders_and_results_equals_the_command(
     assert (tmp_path / "report" / "report.md").read_text().startswith(report.markdown())
 
 
+def test_warnings_call_a_temporary_folder_by_its_content(
+    data_folder: Path, small_source: Path, model: torch.nn.Module, tmp_path: Path
+) -> None:
+    evaluation = rs.evaluate(model, data_folder, batch_size=8, input_size=64)
+    images = rs.render("imagenet-c-clean", small_source)
+    clean = rs.evaluate(model, images, tmp_path / "robustshards-mine", batch_size=8)  # a folder of the user's
+    (warning,) = (each for each in rs.report([evaluation, clean]).warnings if "different settings" in each)
+    name = f"{evaluation.table.model.name} on imagenet-c"
+    assert warning.startswith(f"{name} and its clean images, {clean.output}, were evaluated")
+
+
 def test_one_evaluation_needs_no_list(data_folder: Path, model: torch.nn.Module) -> None:
     evaluation = rs.evaluate(model, data_folder, batch_size=8)
     assert rs.report(evaluation).facts() == rs.report([evaluation.output]).facts()

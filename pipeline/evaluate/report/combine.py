@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations, groupby, product
@@ -86,10 +86,15 @@ def _are_apart(one: AnyTested, other: AnyTested) -> bool:
     return bool(differing_settings(one, other)) or (same_images and first.run != second.run)
 
 
-def renamed(tested: T, names: Mapping[str, str]) -> T:
-    """Return an evaluation or a search with the display name of its model."""
+def renamed(tested: T, names: Mapping[str, str], temporary: Collection[str] = ()) -> T:
+    """Return an evaluation or a search with the display name of its model, and without the name of a temporary folder.
+
+    Messages then call the folder by what is in it.
+    """
     model = tested.table.model.model_copy(update={"name": names[tested.location]})
-    return replace(tested, table=tested.table.model_copy(update={"model": model}))
+    tested = replace(tested, table=tested.table.model_copy(update={"model": model}))
+    inside = f"{tested.model} on {printable(tested.table.data_set.name)}"
+    return replace(tested, folder=inside) if tested.location in temporary else tested
 
 
 def check_model_names(evaluations: Iterable[AnyTested]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import PurePath
 from typing import Any
 
 from pipeline.errors import UserError
@@ -32,7 +31,6 @@ from pipeline.evaluate.report.join import (
 from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Results
 from pipeline.evaluate.report.real_labels import RealLabels, Reason
-from pipeline.evaluate.results.folder import TEMPORARY
 from pipeline.storage import Store
 from pipeline.text import printable
 
@@ -105,15 +103,12 @@ class Context:
             self.warnings.append(text)
 
     def merged_warnings(self) -> list[str]:
-        """Return the warnings, those of several evaluations as one. Temporary folders are replaced by their content."""
-        shown = {each.folder: each.folder for each in self.evaluations}
-        for each in self.evaluations:
-            if PurePath(each.folder).name.startswith(TEMPORARY):
-                shown[each.folder] = f"{each.model} on {self._names[each.location]}"
+        """Return the warnings, those of several evaluations as one."""
+        folders = {each.folder for each in self.evaluations}
         alike: dict[str, list[str]] = {}
         for warning in self.warnings:
             folder, _, text = warning.partition(": ")
-            alike.setdefault(text if folder in shown else warning, []).extend(filter(None, [shown.get(folder)]))
+            alike.setdefault(text if folder in folders else warning, []).extend(folders & {folder})
         return [f"{', '.join(several)}: {text}" if several else text for text, several in alike.items()]
 
     def folders(self) -> list[tuple[str, str, Store]]:

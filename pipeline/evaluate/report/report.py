@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain, groupby
@@ -196,12 +196,14 @@ def make_report(
     rename: Mapping[str, str] | None = None,
     measured: Sequence[str] = (),
     command: str = "",
+    temporary: Collection[str] = (),
 ) -> ReportData:
     """Compute the metrics of one or more evaluations.
 
     An evaluation on clean images provides the clean error of its model for its other evaluations. Arguments are those
     of ``ReportSettings``, where ``folders`` are its evaluations, ``baselines_from`` its baseline, and ``measured`` its
-    results; ``resamples`` is the number of bootstrap draws, and ``command`` that which made the report.
+    results; ``resamples`` is the number of bootstrap draws, ``command`` that which made the report, and ``temporary``
+    are the locations of folders that messages call by what is in them.
 
     Raises:
         UserError: If a folder has no evaluation, a family has no report, two models have the same name, a model was
@@ -216,7 +218,7 @@ def make_report(
     names = combine.model_names([*evaluations, *searches, *chosen, *baseline], rename or {}, warnings.append)
     manifests = combine.manifests_of_content([*evaluations, *baseline, *chosen])
     evaluations, baseline, chosen = (
-        [combine.as_built(combine.renamed(each, names), manifests) for each in group]
+        [combine.as_built(combine.renamed(each, names, temporary), manifests) for each in group]
         for group in (evaluations, baseline, chosen)
     )
     searches = [combine.renamed(each, names) for each in searches]

@@ -27,10 +27,6 @@ EVALUATION_FILE = "evaluation.toml"
 CHUNKS_FILE = "chunks.txt"
 PREDICTIONS_FILE = "predictions.parquet"
 
-TEMPORARY = "robustshards-"
-"""Beginning of the names of temporary folders, which evaluations from Python have by default."""
-
-
 EVALUATION = JobFolder("evaluation", EVALUATION_FILE, PREDICTIONS_FILE, "parts", "chunk")
 """The folder of an evaluation. ``chunks.txt`` lists the chunks of the data set."""
 
