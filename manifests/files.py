@@ -19,7 +19,7 @@ from manifests.seal import is_sealed, seal, with_blank_seal
 
 _ROW_GROUP = 1 << 16
 _MAX_APART = 1 << 11
-"""Number of groups with row groups of their own. Later ones share row groups, so that the footer, about 3 kB for each
+"""Number of groups with row groups of their own. Later ones share row groups, so that the footer, about 2 kB for each
 row group, does not exceed its limit."""
 _PART_COMPRESSION, _COMPRESSION = "snappy", "zstd"
 """Compression of parts and of merged manifests. Parts are small and short-lived; zstd has a set-up cost per column."""
@@ -32,6 +32,9 @@ _REPEATING = frozenset(
 )
 """Columns with few distinct values: dictionary-encoded and not compressed. The values of other columns are mostly
 distinct, so that a dictionary would only make the file larger: compressed with zstd and not dictionary-encoded."""
+
+_FILTERED = frozenset({"transform", "level", "status"})
+"""Columns with statistics, by which readers skip row groups. Those of longer texts would fill the footer."""
 
 _INTEGER = re.compile("[0-9]{1,18}")
 """Text of a metadata value that can be summed without overflow."""
@@ -77,14 +80,22 @@ def write_listing(images: Iterable[ListedImage], path: Path) -> None:
         images: Source images, in order.
         path: File to write.
     """
-    repeating = [name for name in LISTING.names if name in _REPEATING]
-    compression = {name: "none" if name in _REPEATING else _COMPRESSION for name in LISTING.names}
-    with pq.ParquetWriter(path, LISTING, compression=compression, use_dictionary=repeating) as writer:
+    with _writer(path, LISTING) as writer:
         remaining = iter(images)
         while group := list(islice(remaining, _ROW_GROUP)):
             columns = {name: [getattr(image, name) for image in group] for name in LISTING.names}
             columns["error"] = [error and error[:MAX_ERROR] for error in columns["error"]]
             writer.write_table(pa.table(columns, schema=LISTING), row_group_size=_ROW_GROUP)
+
+
+def _writer(path: Path, columns: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        path,
+        columns,
+        compression={name: "none" if name in _REPEATING else _COMPRESSION for name in columns.names},
+        use_dictionary=[name for name in columns.names if name in _REPEATING],
+        write_statistics=[name for name in columns.names if name in _FILTERED],
+    )
 
 
 def part_facts(part: Part) -> dict[str, str]:
@@ -135,9 +146,7 @@ def merge(
         MergeError: If a part is missing, unreadable, has another schema, or lacks a value of ``summed``.
     """
     total, sums = 0, Counter[str]()
-    repeating = [name for name in columns.names if name in _REPEATING]
-    compression = {name: "none" if name in _REPEATING else _COMPRESSION for name in columns.names}
-    with pq.ParquetWriter(path, columns, compression=compression, use_dictionary=repeating) as writer:
+    with _writer(path, columns) as writer:
         remaining = iter(groups)
         apart = islice(remaining, _MAX_APART)
         for parts in chain(apart, [chain.from_iterable(remaining)]):

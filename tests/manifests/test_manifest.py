@@ -13,6 +13,7 @@ import pytest
 from pyarrow import dataset
 
 import manifests
+from manifests.footer import MAX_FOOTER, read_footer
 from tests.factories.manifest_rows import FAILED, ROW
 
 
@@ -31,7 +32,7 @@ def test_schema_has_the_documented_columns() -> None:
 
 
 def test_conditions_beyond_a_number_share_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row group for each of more than about 2,800 conditions would make the footer larger than readers accept."""
+    """A row group for each of more than about 5,400 conditions would make the footer larger than readers accept."""
     monkeypatch.setattr("manifests.files._MAX_APART", 2)
     levels = [1, 2, 3, 4]
     for level in levels:
@@ -40,6 +41,19 @@ def test_conditions_beyond_a_number_share_row_groups(tmp_path: Path, monkeypatch
     assert [group.rows for group in manifests.read_row_groups(tmp_path / "merged")] == [1, 1, 2]
     assert [row.level for row in manifests.read_rows(tmp_path / "merged")] == levels
     assert list(manifests.read_columns(tmp_path / "merged", ["level"], {"level": [2, 4]})) == [(2,), (4,)]
+
+
+@pytest.mark.parametrize("name", ["key", "shard", "source_id", "origin", "class_name", "profile", "encoder"])
+def test_long_texts_do_not_fill_the_footer(name: str, tmp_path: Path) -> None:
+    """2,048 row groups with texts of 240 characters had a footer that readers refuse."""
+    sizes = []
+    for length in (1, 4000):
+        manifests.write_part([ROW._replace(**{name: "x" * length})], {}, tmp_path / "part")
+        manifests.merge([[tmp_path / "part"]] * 10, {}, tmp_path / "merged")
+        with (tmp_path / "merged").open("rb") as file:
+            sizes.append(len(read_footer(file)) / 10)
+    assert sizes[1] - sizes[0] < 50
+    assert sizes[1] < MAX_FOOTER / 2**11
 
 
 def test_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
