@@ -166,7 +166,7 @@ def water_thickness(drops: NDArray[np.uint8]) -> NDArray[np.uint8]:
     It is the distance to the outlines of the drops, after histogram equalisation, embossing and a box blur.
     """
     edges = np.asarray(cv2.Canny(drops, CANNY_LOW, CANNY_HIGH), np.uint8)
-    distances = distance.mean_distances(distance.edge_distances(edges), MAX_DISTANCE)
+    distances = distance.mean_distances(distance.edge_distances(edges, MAX_DISTANCE))
     embossed = cv2.filter2D(cv2.equalizeHist(distances), cv2.CV_8U, EMBOSS)
     return np.asarray(cv2.blur(embossed, BOX), np.uint8)
 

@@ -66,17 +66,15 @@ def test_spatter_accepts_a_layer_above_the_threshold(kind):
     assert wet.shape == image.shape
 
 
-def test_edge_distances_equal_opencv():
+@pytest.mark.parametrize("limit", [1, 2, precipitation.MAX_DISTANCE, 127])
+def test_edge_distances_equal_opencv_up_to_the_limit(limit):
     edges = (np.random.RandomState(2).random_sample((61, 97)) < 0.003).astype(np.uint8) * 255
-    expected = cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5)
-    assert distance.edge_distances(edges) / distance.UNIT == pytest.approx(expected, abs=2e-3)
+    expected = np.minimum(cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5), limit)
+    assert distance.edge_distances(edges, limit) / distance.UNIT == pytest.approx(expected, abs=2e-3)
 
 
-def test_mean_distances_are_capped_averaged_and_truncated():
-    distances = np.random.RandomState(2).randint(0, 40 * distance.UNIT, (17, 33)).astype(np.int32)
-    capped = np.minimum(distances / distance.UNIT, precipitation.MAX_DISTANCE)
-    assert (
-        distance.mean_distances(distances, precipitation.MAX_DISTANCE) == cv2.blur(capped, (3, 3)).astype(np.uint8)
-    ).all()
-    far = np.full((16, 16), distance.FAR, np.int32)
-    assert (distance.mean_distances(far, precipitation.MAX_DISTANCE) == precipitation.MAX_DISTANCE).all()
+def test_mean_distances_are_truncated():
+    distances = np.random.RandomState(2).randint(0, 20 * distance.UNIT, (17, 33)).astype(np.int32)
+    expected = cv2.blur(distances / distance.UNIT, (3, 3)).astype(np.uint8)
+    assert (distance.mean_distances(distances) == expected).all()
+    assert (distance.mean_distances(np.full((16, 16), 20 * distance.UNIT, np.int32)) == 20).all()

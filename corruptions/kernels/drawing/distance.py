@@ -7,62 +7,86 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import copy, inlined, kernel
 
-STRAIGHT, DIAGONAL, KNIGHT = 10000, 14000, 21969
+STRAIGHT, DIAGONAL, KNIGHT = np.int32(10000), np.int32(14000), np.int32(21969)
 """Steps of OpenCV's 5 x 5 mask for Euclidean distance: 1, 1.4 and 2.1969 pixels, in 1 / UNIT pixels."""
 
 UNIT = 10000
 """Units per pixel."""
 MARGIN = 2
 """Rows and columns added on each side: the reach of one step."""
-FAR = 2**30
-"""Initial distance. It is larger than any image and does not overflow when a step is added."""
+
+
+@kernel
+def row_distances(edges, limit):
+    """Return the distances to the nearest nonzero value of the same row of ``edges`` in pixels, at most ``limit``.
+
+    They are uint8 (limit + H * (W + limit),): each row follows a gap of ``limit`` values. Each pass takes the minimum
+    over a larger range of columns, because a scan of the columns does not vectorise.
+    """
+    height, width = edges.shape
+    pitch = width + limit
+    near, nearer = np.full(limit + height * pitch, limit, np.uint8), np.full(limit + height * pitch, limit, np.uint8)
+    for y in range(height):
+        source, target = edges[y], near[limit + y * pitch :]
+        for x in range(width):
+            target[x] = np.uint8(0) if source[x] != 0 else np.uint8(limit)
+    reach = 0
+    while reach < limit:
+        step = min(reach + 1, limit - reach)
+        left, middle, right, target = near[limit - step :], near[limit:], near[limit + step :], nearer[limit:]
+        for x in range(right.size):
+            target[x] = min(middle[x], np.uint8(min(left[x], right[x]) + np.uint8(step)))
+        near, nearer = nearer, near
+        reach += step
+    return near
 
 
 @inlined
-def relax_row(current, near, far, best):
-    """Write the smallest distance by way of the same row, the next row or the row after it to ``best`` (W,).
+def approach(row, near, far):
+    """Lower the distances of a row to those by way of the row beside it and the one beyond. Rows have margins."""
+    target = row[MARGIN:-MARGIN]
+    for x in range(target.size):
+        diagonal = np.int32(min(near[x + 1], near[x + 3]) + DIAGONAL)
+        knight = np.int32(min(near[x], near[x + 4], far[x + 1], far[x + 3]) + KNIGHT)
+        target[x] = min(target[x], np.int32(near[x + 2] + STRAIGHT), diagonal, knight)
 
-    ``current``, ``near`` and ``far`` are rows with margins.
+
+@kernel
+def edge_distances(edges, limit):
+    """Return distances to the nearest nonzero value of ``edges``, int32 (H, W) in 1 / UNIT pixels.
+
+    A shortest path is a sum of two kinds of steps in any order, and only one of them can be along a row. So steps along
+    rows come first, then those downwards, then those upwards.
+
+    Args:
+        edges: uint8 (H, W).
+        limit: Largest distance returned, in pixels, at most 127.
     """
-    for x in range(best.size):
-        straight = near[x + 2] + STRAIGHT
-        diagonal = min(near[x + 1], near[x + 3]) + DIAGONAL
-        knight = min(near[x], near[x + 4], far[x + 1], far[x + 3]) + KNIGHT
-        best[x] = min(current[x + 2], straight, diagonal, knight)
-
-
-@kernel
-def edge_distances(edges):
-    """Return distances to the nearest nonzero value of ``edges`` (uint8), int32 (H, W) in 1 / UNIT pixels, or FAR."""
     height, width = edges.shape
-    field = np.full((height + 2 * MARGIN, width + 2 * MARGIN), FAR, np.int32)
-    for y in range(height):
-        for x in range(width):
-            if edges[y, x] != 0:
-                field[y + MARGIN, x + MARGIN] = 0
-    best = np.empty(width, np.int32)
+    along, start = row_distances(edges, limit), limit
+    field = np.empty((height + 2 * MARGIN, width + 2 * MARGIN), np.int32)
+    for y in range(field.shape[0]):
+        row = field[y]
+        for x in range(row.size):
+            row[x] = limit * UNIT
     for y in range(MARGIN, height + MARGIN):
-        row = field[y]
-        relax_row(row, field[y - 1], field[y - 2], best)
-        left = np.int32(FAR)
+        source, target = along[start : start + width], field[y][MARGIN:]
         for x in range(width):
-            left = min(best[x], left + STRAIGHT)
-            row[x + MARGIN] = left
+            target[x] = np.int32(source[x]) * STRAIGHT
+        approach(field[y], field[y - 1], field[y - 2])
+        start += width + limit
+    out = np.empty((height, width), np.int32)
     for y in range(height + MARGIN - 1, MARGIN - 1, -1):
-        row = field[y]
-        relax_row(row, field[y + 1], field[y + 2], best)
-        right = np.int32(FAR)
-        for x in range(width - 1, -1, -1):
-            right = min(best[x], right + STRAIGHT)
-            row[x + MARGIN] = right
-    return field[MARGIN:-MARGIN, MARGIN:-MARGIN].copy()  # loops over contiguous rows vectorise
+        approach(field[y], field[y + 1], field[y + 2])
+        copy(field[y][MARGIN:-MARGIN], out[y - MARGIN])
+    return out
 
 
 @kernel
-def mean_distances(distances, limit):
-    """Return the distances in pixels, capped at ``limit``, averaged over 3 x 3 pixels and truncated, uint8 (H, W).
+def mean_distances(distances):
+    """Return the distances in pixels, averaged over 3 x 3 pixels and truncated, uint8 (H, W).
 
     Edges are mirrored. The sums are integers below 2**22, so adding half a unit keeps the rounding of the product from
     reaching the next level.
@@ -70,13 +94,13 @@ def mean_distances(distances, limit):
     height, width = distances.shape
     out = np.empty((height, width), np.uint8)
     column = np.empty(width + 2, np.int32)
-    cap, scale = np.int32(limit * UNIT), np.float32(1.0 / (9 * UNIT))
+    scale = np.float32(1.0 / (9 * UNIT))
     left, middle, right = column[:width], column[1 : width + 1], column[2:]
     for y in range(height):
         above, current, below = distances[abs(y - 1)], distances[y], distances[y + 1 if y + 1 < height else height - 2]
         target = out[y]
         for x in range(width):
-            middle[x] = min(above[x], cap) + min(current[x], cap) + min(below[x], cap)
+            middle[x] = above[x] + current[x] + below[x]
         column[0], column[width + 1] = column[2], column[width - 1]
         for x in range(width):
             total = np.float32(left[x] + middle[x] + right[x]) + np.float32(0.5)
