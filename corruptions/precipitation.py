@@ -150,9 +150,7 @@ def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> I
     layer = smoothing.smooth_plane(draws, parameters.sigma)
     pixels = image.reshape(image.shape[0], -1)
     if parameters.kind == MUD:
-        coverage = smoothing.smooth_plane(
-            (layer > parameters.threshold).astype(np.float32), parameters.amount, np.float64
-        )
+        coverage = smoothing.smooth_plane(layer > parameters.threshold, parameters.amount, np.float64)
         colour = PRECISE_MUD_COLOUR if parameters.precise else MUD_COLOUR
         return blend.add_mud(pixels, coverage, MUD_THRESHOLD, colour).reshape(image.shape)
     drops = blend.threshold_to_uint8_wrapping(layer, parameters.threshold)

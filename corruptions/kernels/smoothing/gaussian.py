@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import exp
-from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels import LINE, copy, inlined, kernel, scratch
+from corruptions.kernels.vectors import fill, load, store
 
 TRUNCATE = 4.0
 """Radius of the filter in sigmas, scikit-image's default."""
@@ -83,19 +84,6 @@ def add_pairs(total, a, b, outer, c, d, inner):
 
 
 @inlined
-def smooth_vertical(source, y, half, row):
-    """Write row ``y`` of a layer, also beyond its edges, smoothed along y, to ``row``. The outermost pair is first."""
-    bottom = source.shape[0] - 1
-    centre = source[min(max(y, 0), bottom)]
-    for i in range(row.size):
-        row[i] = centre[i] * half[0]
-    for k in range(half.size - 1, 0, -2):
-        above, below = source[min(max(y - k, 0), bottom)], source[min(max(y + k, 0), bottom)]
-        nearer_above, nearer_below = source[min(max(y - k + 1, 0), bottom)], source[min(max(y + k - 1, 0), bottom)]
-        add_pairs(row, above, below, half[k], nearer_above, nearer_below, half[k - 1])
-
-
-@inlined
 def extend(line, first, stop, channels):
     """Repeat the first and the last pixel of line[first:stop] up to both ends of ``line``."""
     for channel in range(channels):
@@ -107,43 +95,60 @@ def extend(line, first, stop, channels):
 
 
 @inlined
-def smooth_horizontal(line, half, row):
-    """Fill the margins of ``line``, and write its middle, smoothed along x, to ``row``. The outermost pair is first."""
-    width, margin = row.size, half.size - 1
-    extend(line, margin, margin + width, 1)
-    centre = line[margin : margin + width]
-    for i in range(width):
-        row[i] = centre[i] * half[0]
-    for k in range(margin, 0, -2):
-        left, right = line[margin - k :], line[margin + k :]
-        add_pairs(row, left, right, half[k], left[1:], line[margin + k - 1 :], half[k - 1])
+def correlate(values, first, step, half, row):
+    """Write a symmetric filter of ``values``, at ``first`` and after it, to ``row``. Its taps are ``step`` apart.
+
+    The outermost pair is added first. ``row`` is a multiple of a cache line long.
+    """
+    lanes = np.uint64(LINE // row.itemsize)
+    for x in range(np.uint64(0), np.uint64(row.size), lanes):
+        at = np.uint64(first) + x
+        total = load(values, at) * half[0]
+        for k in range(half.size - 1, 0, -2):
+            far, near = np.uint64(k * step), np.uint64((k - 1) * step)
+            outer = (load(values, at - far) + load(values, at + far)) * half[k]
+            total = total + (outer + (load(values, at - near) + load(values, at + near)) * half[k - 1])
+        store(row, x, total)
 
 
 @kernel
 def smooth(source, near, across, far, out):
-    """Smooth a layer (H, W), in the type of a :class:`Filter`, and write it to ``out``."""
+    """Smooth a layer (H, W), in the type of a :class:`Filter`, and write it to ``out``.
+
+    Rows of the copy of the layer and of its kept rows are padded to complete cache lines.
+    """
     height, width = source.shape
-    stride, reach, margin = far.shape[0], far.shape[1] // 2, across.size - 1
-    kept = scratch(((height - 1) // stride + 2 * reach) * width, far.dtype).reshape(-1, width)
-    line, row = scratch(width + 2 * margin, far.dtype), scratch(width, far.dtype)
-    inner = line[margin : margin + width]
-    for k in range(kept.shape[0]):
-        smooth_vertical(source, (k + 1 - reach) * stride, near, inner)
+    stride, reach, top = far.shape[0], far.shape[1] // 2, near.size - 1
+    lanes = LINE // far.itemsize
+    pitch, side = -(-width // lanes) * lanes, -(-across.size // lanes) * lanes
+    count = (height - 1) // stride + 2 * reach if stride > 1 else height
+    layer = scratch(((count - 1) * stride + 2 * top + 1) * pitch, far.dtype)
+    for y in range(layer.size // pitch):
+        copy(source[min(max(y - top - (reach - 1) * stride, 0), height - 1)], layer[y * pitch :][:width])
+    kept = scratch((count if stride > 1 else 1) * pitch, far.dtype)
+    line, row = scratch(pitch + 2 * side, far.dtype), kept[:pitch]
+    inner = line[side : side + pitch]
+    for k in range(count):
+        correlate(layer, (top + k * stride) * pitch, pitch, near, inner)
         if out.itemsize < far.itemsize:  # scipy rounds to the type of the layer after each axis
             for i in range(width):
                 inner[i] = np.float32(inner[i])
-        smooth_horizontal(line, across, kept[k])
-    for y in range(height):
-        weights, rows = far[y % stride], kept[y // stride :]
-        if stride == 1:
-            copy(rows[0], out[y])
-            continue
-        row[:] = 0
-        for k in range(0, weights.size, 2):
-            a, b = rows[k], rows[k + 1]
-            for i in range(width):
-                row[i] += a[i] * weights[k] + b[i] * weights[k + 1]
-        copy(row, out[y])
+        for i in range(across.size - 1):
+            line[side - 1 - i], line[side + width + i] = line[side], line[side + width - 1]
+        if stride > 1:
+            correlate(line, side, 1, across, kept[k * pitch :][:pitch])
+        else:
+            correlate(line, side, 1, across, row)
+            copy(row[:width], out[k])
+    for y in range(height if stride > 1 else 0):
+        weights = far[y % stride]
+        for x in range(np.uint64(0), np.uint64(pitch), np.uint64(lanes)):
+            total = fill(weights.dtype.type(0))
+            for k in range(0, weights.size, 2):
+                at = np.uint64((y // stride + k) * pitch) + x
+                total = total + (load(kept, at) * weights[k] + load(kept, at + np.uint64(pitch)) * weights[k + 1])
+            store(inner, x, total)
+        copy(inner[:width], out[y])
 
 
 def smooth_plane(plane: NDArray[Any], sigma: float, kind: Any = None) -> NDArray[Any]:
@@ -152,10 +157,11 @@ def smooth_plane(plane: NDArray[Any], sigma: float, kind: Any = None) -> NDArray
     float64 is summed in one pass per axis, as by scipy.
 
     Args:
-        plane: float32 or float64 (H, W).
+        plane: float32 or float64 (H, W), or bool, which is smoothed like float32.
         sigma: Sigma in pixels.
         kind: Type of the sums.
     """
-    kind, out = np.dtype(kind or plane.dtype), np.empty_like(plane)
-    smooth(np.ascontiguousarray(plane, kind), *layer_filter(sigma, kind), out)
+    dtype = np.dtype(np.float32) if plane.dtype == bool else plane.dtype
+    out = np.empty(plane.shape, dtype)
+    smooth(np.ascontiguousarray(plane), *layer_filter(sigma, np.dtype(kind or dtype)), out)
     return out
