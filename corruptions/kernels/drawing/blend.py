@@ -174,16 +174,18 @@ def tint(values, colour, row):
 
 @inlined
 def max_product(drops, relief):
-    """Return the largest product of two uint8 layers.
+    """Return the largest product of two uint8 layers."""
+    drop, height, largest = drops.reshape(-1), relief.reshape(-1), np.uint16(0)
+    for i in range(drop.size):
+        product = np.uint16(np.uint16(drop[i]) * np.uint16(height[i]))
+        largest = product if product > largest else largest
+    return largest
 
-    The maximum is taken per column first, which compiles to vector instructions.
-    """
-    largest = np.zeros(drops.shape[1], np.uint16)
-    for y in range(drops.shape[0]):
-        drop, height = drops[y], relief[y]
-        for x in range(largest.size):
-            largest[x] = max(largest[x], np.uint16(drop[x]) * np.uint16(height[x]))
-    return largest.max()
+
+@inlined
+def to_level(unit):
+    """Return a float in 0..1 or above as a level, truncated. A select vectorises; ``min`` of floats handles NaN."""
+    return np.uint8(np.int32((unit if unit < ONE else ONE) * WHITE))
 
 
 @kernel
@@ -203,15 +205,15 @@ def add_water(pixels, drops, relief, amount, colour):
     height, width = pixels.shape
     out = np.empty_like(pixels)
     largest = np.float32(max(max_product(drops, relief), 1))
-    depth, water = np.empty(drops.shape[1], np.float32), np.empty(width, np.float32)
+    depth, water = scratch(drops.shape[1], np.float32), scratch(width, np.float32)
     for y in range(height):
         drop, level = drops[y], relief[y]
         for x in range(depth.size):
-            depth[x] = np.float32(np.int32(drop[x]) * np.int32(level[x])) / largest * amount
+            depth[x] = np.float32(drop[x]) * np.float32(level[x]) / largest * amount
         tint(depth, colour, water)
         source, target = pixels[y], out[y]
         for i in range(width):
-            target[i] = np.uint8(np.int32(min(to_unit(source[i], np.float32) + water[i], ONE) * WHITE))
+            target[i] = to_level(to_unit(source[i], np.float32) + water[i])
     return out
 
 
@@ -227,16 +229,16 @@ def add_mud(pixels, coverage, threshold, colour):
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
-    weight = np.empty(coverage.shape[1], np.float32)
-    kept, added = np.empty(width, np.float32), np.empty(width, colour.dtype)
+    weight = scratch(coverage.shape[1], np.float32)
+    weights, colours = scratch(width, np.float32), scratch(width, colour.dtype)
+    for i in range(width):
+        colours[i] = colour[i % 3]
     for y in range(height):
         mud = coverage[y]
         for x in range(weight.size):
             weight[x] = mud[x] if mud[x] >= threshold else np.float32(0)
-        tint(weight, colour, added)
-        repeat_channels(weight, kept)
+        repeat_channels(weight, weights)
         source, target = pixels[y], out[y]
         for i in range(width):
-            unit = to_unit(source[i], np.float32) * (ONE - kept[i]) + added[i]
-            target[i] = np.uint8(np.int32(min(unit, ONE) * WHITE))
+            target[i] = to_level(to_unit(source[i], np.float32) * (ONE - weights[i]) + weights[i] * colours[i])
     return out
