@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, truncate_marked
-from corruptions.kernels.planes import deinterleave, to_unit
-from corruptions.kernels.vectors import fma
+from corruptions.kernels.planes import deinterleave, interleave, to_unit
+from corruptions.kernels.vectors import fma, multiply_add
 
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 """OpenCV's weights of the channels in a grey value."""
@@ -72,16 +72,10 @@ def repeat_channels(values, row):
 
 
 @inlined
-def scaled_grey(source, planes, gain, offset, white):
-    """Write the grey value of each pixel of a row times gain plus offset to ``white`` (W,), in 0..1.
-
-    OpenCV 5 fuses products with the sum that follows.
-    """
-    reds, greens, blues = planes[0], planes[1], planes[2]
-    deinterleave(source, reds, greens, blues)
-    for x in range(white.size):
-        red, green = to_unit(reds[x], np.float32), to_unit(greens[x], np.float32)
-        white[x] = fma(to_unit(blues[x], np.float32), BLUE, fma(red, RED, green * GREEN)) * gain + offset
+def scaled_grey(red, green, blue, gain, offset):
+    """Return the grey value of a pixel times gain plus offset, in 0..1. OpenCV 5 fuses products with the next sum."""
+    red, green = to_unit(red, np.float32), to_unit(green, np.float32)
+    return fma(to_unit(blue, np.float32), BLUE, fma(red, RED, green * GREEN)) * gain + offset
 
 
 @inlined
@@ -95,36 +89,40 @@ def whiten(level, veil, keep, whiteness):
 def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
     """Return the image, whitened in float32, plus the flakes and the rotated flakes in float64, uint8 (H, W * 3).
 
-    Whitening is keep * x + whiteness * max(x, grey * gain + offset), where ``whiteness`` is 1 - keep. All levels are
-    first computed in float32: below 256, the product and the sum are off by at most 2**-17 each, and so are two sums
-    with the bound. Levels within this bound of a whole number are computed again.
+    Whitening is keep * x + whiteness * max(x, veil), where ``whiteness`` is 1 - keep and the veil is grey * gain +
+    offset. All levels are first computed in float32, from x and a veil in 0..255. Below 256, an operation is off by at
+    most 2**-17, and the scaled veil, whose share is below 256, by twice as much. There are four operations as
+    published, four here, and two sums with the bound. Levels within this bound of a whole number are computed again.
     """
-    height, width = pixels.shape
-    out = np.empty_like(pixels)
-    planes, rotated = np.empty((3, width // 3), np.uint8), np.empty(width // 3, np.uint8)
-    white, flake_sum = scratch(width // 3, np.float32), scratch(width // 3, np.float32)
-    veil, snow = scratch(width, np.float32), scratch(width, np.float32)
-    marks, found = marks_for(width)
-    bound = np.float32(4 * 2.0**-17)
+    height, width = pixels.shape[0], pixels.shape[1] // 3
+    out, down, rotated = np.empty_like(pixels), flakes.reshape(-1), np.empty(flakes.size, np.uint8)
+    for i in range(rotated.size):  # a separate loop, because one that also sums does not vectorise
+        rotated[i] = down[np.uint64(rotated.size - 1 - i)]
+    planes, levels = np.empty(3 * width, np.uint8), np.empty(3 * width, np.uint8)
+    veil, snow, row = scratch(width, np.float32), scratch(width, np.float32), scratch(3 * width, np.float32)
+    reds, greens, blues = planes[:width], planes[width : 2 * width], planes[2 * width :]
+    marks, found = marks_for(row.size)
+    bound = np.float32(12 * 2.0**-17)
     for y in range(height):
-        source, target = pixels[y], out[y]
-        scaled_grey(source, planes, gain, offset, white)
-        down, opposite = flakes[y], flakes[height - 1 - y]
-        for x in range(rotated.size):  # a separate loop, because one that also sums does not vectorise
-            rotated[x] = opposite[np.uint64(rotated.size - 1 - x)]
-        for x in range(flake_sum.size):
-            flake_sum[x] = np.float32(np.int32(np.uint16(down[x]) + np.uint16(rotated[x])))
-        repeat_channels(white, veil)
-        repeat_channels(flake_sum, snow)
-        for i in range(width):
-            level = whiten(source[i], veil[i], keep, whiteness) * WHITE + snow[i]
-            snow[i] = min(level, ABOVE_WHITE)
-        for k in range(truncate_marked(snow, -bound, bound, target, marks, found)):
-            i = found[k]
-            level = np.float64(whiten(source[i], veil[i], keep, whiteness))
-            level += to_unit(down[i // 3], np.float64)
-            level += to_unit(rotated[i // 3], np.float64)
-            target[i] = np.uint8(np.int32(min(level, 1.0) * 255.0))
+        deinterleave(pixels[y], reds, greens, blues)
+        falling, rising = down[y * width :], rotated[y * width :]
+        for x in range(width):
+            veil[x] = scaled_grey(reds[x], greens[x], blues[x], gain, offset)
+            snow[x] = np.float32(falling[x]) + np.float32(rising[x])
+        for channel in range(3):
+            source, target = planes[channel * width :], row[channel * width :]
+            for x in range(width):
+                level, white = np.float32(source[x]), veil[x] * WHITE
+                snowy = multiply_add(level, keep, snow[x])
+                snowy = multiply_add(level if level > white else white, whiteness, snowy)
+                target[x] = snowy if snowy < ABOVE_WHITE else ABOVE_WHITE
+        for k in range(truncate_marked(row, -bound, bound, levels, marks, found)):
+            i, x = found[k], found[k] % width
+            level = np.float64(whiten(planes[i], veil[x], keep, whiteness))
+            level += to_unit(falling[x], np.float64)
+            level += to_unit(rising[x], np.float64)
+            levels[i] = np.uint8(np.int32(min(level, 1.0) * 255.0))
+        interleave(levels[:width], levels[width : 2 * width], levels[2 * width :], out[y])
     return out
 
 
