@@ -77,13 +77,6 @@ def add_pair(total, left, right, weight):
 
 
 @inlined
-def add_pairs(total, a, b, outer, c, d, inner):
-    """Add (a + b) * outer + (c + d) * inner to ``total``. Two pairs at once halve the accesses to ``total``."""
-    for i in range(total.size):
-        total[i] += (a[i] + b[i]) * outer + (c[i] + d[i]) * inner
-
-
-@inlined
 def extend(line, first, stop, channels):
     """Repeat the first and the last pixel of line[first:stop] up to both ends of ``line``."""
     for channel in range(channels):
