@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import copy, inlined, kernel
+from corruptions.kernels import inlined, kernel
 
 STRAIGHT, DIAGONAL, KNIGHT = np.int32(10000), np.int32(14000), np.int32(21969)
 """Steps of OpenCV's 5 x 5 mask for Euclidean distance: 1, 1.4 and 2.1969 pixels, in 1 / UNIT pixels."""
@@ -55,7 +55,7 @@ def approach(row, near, far):
 
 @kernel
 def edge_distances(edges, limit):
-    """Return distances to the nearest nonzero value of ``edges``, int32 (H, W) in 1 / UNIT pixels.
+    """Return distances to the nearest nonzero value of ``edges`` in 1 / UNIT pixels, int32 (H, W) with margins.
 
     A shortest path is a sum of two kinds of steps in any order, and only one of them can be along a row. So steps along
     rows come first, then those downwards, then those upwards.
@@ -77,32 +77,30 @@ def edge_distances(edges, limit):
             target[x] = np.int32(source[x]) * STRAIGHT
         approach(field[y], field[y - 1], field[y - 2])
         start += width + limit
-    out = np.empty((height, width), np.int32)
     for y in range(height + MARGIN - 1, MARGIN - 1, -1):
         approach(field[y], field[y + 1], field[y + 2])
-        copy(field[y][MARGIN:-MARGIN], out[y - MARGIN])
-    return out
+    return field
 
 
 @kernel
 def mean_distances(distances):
-    """Return the distances in pixels, averaged over 3 x 3 pixels and truncated, uint8 (H, W).
+    """Return the result of :func:`edge_distances` in pixels, averaged over 3 x 3 pixels and truncated, uint8 (H, W).
 
     Edges are mirrored. The sums are integers below 2**22, so adding half a unit keeps the rounding of the product from
     reaching the next level.
     """
-    height, width = distances.shape
+    height, width = distances.shape[0] - 2 * MARGIN, distances.shape[1] - 2 * MARGIN
     out = np.empty((height, width), np.uint8)
     column = np.empty(width + 2, np.int32)
     scale = np.float32(1.0 / (9 * UNIT))
-    left, middle, right = column[:width], column[1 : width + 1], column[2:]
     for y in range(height):
-        above, current, below = distances[abs(y - 1)], distances[y], distances[y + 1 if y + 1 < height else height - 2]
-        target = out[y]
+        rows = distances[MARGIN:-MARGIN]
+        above, below = rows[abs(y - 1)][MARGIN:], rows[y + 1 if y + 1 < height else height - 2][MARGIN:]
+        current, target, middle = rows[y][MARGIN:], out[y], column[1:]
         for x in range(width):
             middle[x] = above[x] + current[x] + below[x]
         column[0], column[width + 1] = column[2], column[width - 1]
         for x in range(width):
-            total = np.float32(left[x] + middle[x] + right[x]) + np.float32(0.5)
-            target[x] = np.uint8(np.int32(total * scale))
+            total = np.int32(column[x] + column[x + 1] + column[x + 2])
+            target[x] = np.uint8(np.int32((np.float32(total) + np.float32(0.5)) * scale))
     return out
