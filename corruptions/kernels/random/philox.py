@@ -155,6 +155,14 @@ def uniforms(count, low, high, stream):
     return out
 
 
+@inlined
+def take(word, low, span, numbers, i):
+    """Write a number of a word of :func:`integers`, and return the word for the next one."""
+    product = np.uint64(word) * span
+    numbers[i] = low + np.int32(product >> HIGH)
+    return np.uint32(product)
+
+
 @kernel
 def integers(out, low, span, per_word, stream):
     """Write unbiased integers in low..low + span - 1 to ``out``, ``per_word`` of them from each word.
@@ -173,12 +181,16 @@ def integers(out, low, span, per_word, stream):
         fill_words(words, start // per_word // 4, stream)
         values = out[start : start + per_word * CHUNK]
         spare = redraw(words, min(values.size, CHUNK), np.uint32(power), excess, spare, stream)
+        if values.size == 4 * CHUNK:
+            first, second, third, fourth = values[:CHUNK], values[CHUNK:], values[2 * CHUNK :], values[3 * CHUNK :]
+            for i in range(CHUNK):
+                word = take(words[i], low, span, first, i)
+                take(take(take(word, low, span, second, i), low, span, third, i), low, span, fourth, i)
+            continue
         for first in range(0, values.size, CHUNK):
             numbers = values[first : first + CHUNK]
             for i in range(numbers.size):
-                product = np.uint64(words[i]) * span
-                numbers[i] = low + np.int32(product >> HIGH)
-                words[i] = np.uint32(product)
+                words[i] = take(words[i], low, span, numbers, i)
 
 
 @inlined

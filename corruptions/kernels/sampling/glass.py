@@ -8,16 +8,19 @@ from numpy.typing import NDArray
 from corruptions.kernels import inlined, kernel
 from corruptions.kernels.planes import pack, unpack
 
+BYTE = 8
+"""Bits of an offset along one axis."""
+
 
 @inlined
 def fill_source_indices(offsets, index, width, sources):
     """Write the index that each pixel of a row is copied from to ``sources`` (W,).
 
-    ``index`` is the last pixel of the row, which is visited first. ``offsets`` (W, 2) are pairs (dx, dy).
+    ``index`` is the last pixel of the row, which is visited first. ``offsets`` are numbers dx + 256 * dy, int16 (W,).
     """
-    flat = offsets.reshape(-1)
     for j in range(sources.size):
-        sources[j] = index - np.int32(j) + np.int32(flat[2 * j + 1]) * width + np.int32(flat[2 * j])
+        dx, dy = np.int32(np.int8(offsets[j])), np.int32(offsets[j] >> BYTE)
+        sources[j] = index - np.int32(j) + dy * width + dx
 
 
 @kernel
@@ -29,8 +32,8 @@ def copy_neighbours(flat, shape, offsets, delta):
     Args:
         flat: uint8 (H * W * 3,).
         shape: (H, W).
-        offsets: (iterations, H - 2 delta, W - 2 delta, 2) pairs (dx, dy), in the order of the visits.
-        delta: Largest offset in pixels.
+        offsets: dx + 256 * dy, int16 (iterations, H - 2 delta, W - 2 delta), in the order of the visits.
+        delta: Largest offset in pixels, at most 127.
     """
     height, width = shape
     packed = pack(flat)
@@ -48,5 +51,6 @@ def copy_neighbours(flat, shape, offsets, delta):
 
 
 def shuffle(image: NDArray[np.uint8], offsets: NDArray[np.integer], delta: int) -> NDArray[np.uint8]:
-    """Return a new uint8 array (H, W, 3) after :func:`copy_neighbours`."""
-    return copy_neighbours(image.reshape(-1), image.shape[:2], offsets, delta).reshape(image.shape)
+    """Return a new uint8 array (H, W, 3) after :func:`copy_neighbours`. The last axis of ``offsets`` is (dx, dy)."""
+    pairs = offsets.astype(np.int8, copy=False).view(np.int16)[..., 0]
+    return copy_neighbours(image.reshape(-1), image.shape[:2], pairs, delta).reshape(image.shape)
