@@ -337,7 +337,11 @@ def refuse_duplicates(what: str, named: Iterable[tuple[str, str]]) -> None:
 
 def read_lines(place: Place) -> list[str]:
     """Return the stripped, non-empty lines of a UTF-8 text file. Raise UserError if it cannot be read."""
-    return [line.strip() for line in read_text(place).splitlines() if line.strip()]
+    return _lines(read_text(place))
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def read_text(place: Place, limit: int = LONGEST_LIST) -> str:
@@ -365,11 +369,16 @@ def read_text(place: Place, limit: int = LONGEST_LIST) -> str:
     return text
 
 
-def lines_at(location: str) -> list[str]:
-    """Return the stripped, non-empty lines of the text file at a path or URL. Raise UserError if it is invalid."""
+def text_at(location: str, wanted: str, limit: int = LONGEST_LIST) -> str:
+    """Return the content of the text file at a path or URL. Raise UserError, which says what is wanted."""
     place = find_place(location)
     if place is None:
         raise UserError(f"the file {location} does not exist")
-    if place.is_folder:
-        raise UserError(f"{location} is a folder: give a text file with one name per line")
-    return read_lines(place)
+    if place.is_folder or place.is_pattern:
+        raise UserError(f"{location} is not a file: give {wanted}")
+    return read_text(place, limit)
+
+
+def lines_at(location: str) -> list[str]:
+    """Return the stripped, non-empty lines of the text file at a path or URL. Raise UserError if it is invalid."""
+    return _lines(text_at(location, "a text file with one name per line"))

@@ -320,7 +320,8 @@ HEAD = b"model,clean,Blur\n"
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"\xff\xfe\x00", ["not text", "UTF-8"]),
+        (b"\xff\xfe\x00", ["UTF-16 text", "UTF-8"]),
+        (b"\xe4", ["not UTF-8 text"]),
         (b"", ["'model'"]),
         (b"name,clean\na,1\n", ["'name'", "'model'"]),
         (HEAD, ["no values"]),

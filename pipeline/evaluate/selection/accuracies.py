@@ -16,7 +16,8 @@ import numpy as np
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.selection.measures import MIN_MODELS
-from pipeline.storage import SMALL_FILE, find_place
+from pipeline.sources.base import text_at
+from pipeline.storage import SMALL_FILE
 from pipeline.text import counted, shown
 
 MODEL, CLEAN = "model", "clean"
@@ -147,8 +148,7 @@ def read_table(location: str, fractions: bool = True) -> Mapping[str, Mapping[st
         UserError: The file is missing, too large or invalid, has no values, or a value is missing, not a number or
             outside its range.
     """
-    is_json = location.lower().endswith(".json")
-    cells = _json(location) if is_json else _csv_cells(_text(location), location)
+    cells = _json(location) if location.lower().endswith(".json") else _csv_cells(location)
     if not isinstance(cells, dict) or not all(isinstance(row, dict) for row in cells.values()):
         raise UserError(
             f'{location} is not a table: write an object of objects, for example {{"resnet50": {{"clean": 0.76}}}}'
@@ -194,18 +194,6 @@ def _repeated(names: Sequence[str]) -> list[str]:
     return [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
 
 
-def _text(location: str) -> str:
-    place = find_place(location)
-    if place is None:
-        raise UserError(f"the file {location} does not exist")
-    if place.is_folder or place.is_pattern:
-        raise UserError(f"{location} is not a file: give a .csv or .json file")
-    try:
-        return place.store.read(place.name, limit=SMALL_FILE).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{location} is not text: byte {error.start} is not UTF-8") from error
-
-
 def _json(location: str) -> Any:
     """Return the content of a JSON file without repeated keys, NaN and infinity."""
 
@@ -218,14 +206,17 @@ def _json(location: str) -> Any:
         raise ValueError(f"{name} is not a number of JSON")
 
     try:
-        return json.loads(_text(location), object_pairs_hook=unique, parse_constant=refuse)
+        return json.loads(
+            text_at(location, "a .json file", SMALL_FILE), object_pairs_hook=unique, parse_constant=refuse
+        )
     except RecursionError:
         raise UserError(f"{location} is not valid JSON: it is nested too deeply") from None
     except ValueError as error:
         raise UserError(f"{location} is not valid JSON: {error}") from error
 
 
-def _csv_cells(text: str, location: str) -> dict[str, dict[str, str]]:
+def _csv_cells(location: str) -> dict[str, dict[str, str]]:
+    text = text_at(location, "a .csv or .json file", SMALL_FILE)
     try:
         lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text), strict=True) if any(line)]
     except csv.Error as error:

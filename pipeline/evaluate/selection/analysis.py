@@ -19,7 +19,7 @@ from pipeline.evaluate.selection.accuracies import Measurements
 from pipeline.evaluate.selection.measures import Indices
 from pipeline.text import shown
 
-SYN2NAT = "ImageNet-Syn2Nat"
+SYN2NAT, CANDIDATES = "ImageNet-Syn2Nat", "the accuracies on candidates"
 
 SIZES, LENGTHS, PER_CATEGORY = ((2, 3), (3, 2), (6, 1), (4, 3), (6, 2), (6, 3)), (6, 12, 18), (1, 2, 3)
 """Published sizes of benchmarks and their numbers of corruptions, and numbers for benchmarks of all categories."""
@@ -103,7 +103,9 @@ def analyse(
             scores = measures.overlap_scores(trained[1], settings.normalised)
         if members is None:
             members = _found_categories(pool, scores, settings, on_step)
-    groups = [indices(names, pool, _where(trained)) for names in (members or {"": pool}).values()]
+    groups = [
+        indices(names, pool, "--trained" if trained else CANDIDATES) for names in (members or {"": pool}).values()
+    ]
     by_size = {size: balanced(groups, size, settings) for size in sizes(groups, settings.sizes)}
     published = corruptions.names("syn2nat")
     available = measured.names if measured else pool
@@ -124,56 +126,41 @@ def analyse(
         "by_spread": [],
         "warnings": warnings,
     }
-    losses = np.asarray(residual_robustness(measured.clean[:, None], measured.candidates)) if measured else None
     if members:
-        facts["categories"] = {
-            "members": members,
-            "overlaps": None if scores is None else _pair_correlations(scores, groups),
-            "robustness": None,
-        }
-    if measured is None or losses is None:
+        overlaps = None if scores is None else _pair_correlations(scores, groups)
+        facts["categories"] = {"members": members, "overlaps": overlaps, "robustness": None}
+    if measured is None:
         return facts
-
-    def columns(names: Sequence[str]) -> Indices:
-        return indices(names, measured.names, _where(None))
-
-    def of_names(title: str, names: Sequence[str]) -> Facts:
-        members = columns(names)
-        with _explained(title):
-            return _prediction(title, measures.benchmark_scores(losses, [members]), measured)
-
-    def of_group(title: str, benchmarks: Sequence[Indices]) -> Facts:
-        used = sorted({each for benchmark in benchmarks for each in benchmark})
-        column = dict(zip(used, columns([pool[each] for each in used]), strict=True))
-        moved = [[column[each] for each in benchmark] for benchmark in benchmarks]
-        return _prediction(title, measures.benchmark_scores(losses, moved), measured)
-
+    losses = np.asarray(residual_robustness(measured.clean[:, None], measured.candidates))
     if members:
-        of_models = [columns(group) for group in members.values()]
+        of_models = [indices(group, measured.names, CANDIDATES) for group in members.values()]
         facts["categories"]["robustness"] = _pair_correlations(losses.T, of_models)
+
+    def compared(title: str, benchmarks: Sequence[Sequence[str]]) -> Facts:
+        columns = [indices(names, measured.names, CANDIDATES) for names in benchmarks]
+        return _prediction(title, measures.benchmark_scores(losses, columns), measured)
+
+    def drawn(title: str, benchmarks: Sequence[Indices]) -> Facts:
+        return compared(title, [[pool[each] for each in benchmark] for benchmark in benchmarks])
+
     titles = {(n, k): f"n={n}, k={k}" if members else f"{k} random" for n, k in by_size}
     facts["by_size"] = [
-        *(of_group(titles[size], group) for size, group in by_size.items()),
+        *(drawn(titles[size], group) for size, group in by_size.items()),
         *(_prediction(name, values[None], measured) for name, values in measured.scores.items()),
-        *(of_names(name, names) for name, names in chosen.items()),
+        *(compared(name, [names]) for name, names in chosen.items()),
     ]
-    facts["by_spread"] = [of_group(value, group) for value, group in spread_groups(groups, settings).items()]
+    facts["by_spread"] = [drawn(value, group) for value, group in spread_groups(groups, settings).items()]
     return facts
 
 
 def indices(names: Sequence[str], among: Sequence[str], where: str) -> Indices:
     """Return the indices of names among others. Raise UserError if one is unknown."""
-    index = {name: number for number, name in enumerate(among)}
-    if missing := [name for name in names if name not in index]:
+    if missing := [name for name in names if name not in among]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise UserError(
             f"{where} lacks {shown(missing[0])}{more}: add it, or leave it out of categories and benchmarks"
         )
-    return tuple(index[name] for name in names)
-
-
-def _where(trained: object) -> str:
-    return "--trained" if trained else "the accuracies on candidates"
+    return tuple(among.index(name) for name in names)
 
 
 @contextmanager

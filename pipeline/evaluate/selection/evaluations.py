@@ -22,21 +22,17 @@ from pipeline.transforms.registry import FAMILIES
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of an evaluation: what it is on, its images, and its values by transform.
+    """The figures of an evaluation: what it is on, its images, its values by transform, and their mean.
 
-    ``values``: accuracies, means over levels; of images without a transform, one value. Of sequences, flip
-    probabilities at the lowest difficulty.
+    Values are accuracies, means over levels; of images without a transform, one. Of sequences, they are flip
+    probabilities at the lowest difficulty. The mean is over the benchmark's transforms, or over all if there are none.
     """
 
     evaluation: Evaluation
     kind: Kind
     images: Images
     values: Mapping[str, float]
-
-    def mean(self, benchmark: Iterable[str]) -> float:
-        """Return the mean over the transforms of a benchmark, or over all if there are none of them."""
-        found = [self.values[name] for name in benchmark if name in self.values]
-        return float(mean_over(found or list(self.values.values())))
+    mean: float
 
 
 def add_evaluations(folders: Iterable[str], accuracies: Accuracies, warn: Warn) -> None:
@@ -63,21 +59,18 @@ def add_evaluations(folders: Iterable[str], accuracies: Accuracies, warn: Warn) 
     for model, measured in by_model.items():
         clean = _clean(measured, warn)
         for one in measured:
-            name, family = printable(names[one.evaluation.location]), FAMILIES[one.evaluation.table.data_set.family]
-            found: Mapping[str, float] = {}
-            if one is clean or one.kind is Kind.CANDIDATE:
+            found: Mapping[str, float] = {printable(names[one.evaluation.location]): one.mean}
+            if one.kind is Kind.CANDIDATE or one is clean:
                 found = one.values
-            elif one.kind is Kind.NATURAL:
-                found = {name: one.mean(())}
-            elif one.kind is Kind.SCORE and family.sequences:
-                found = {name: one.mean(perturbations.names("benchmark"))}
-            elif one.kind is Kind.SCORE and clean:
-                found = {name: clean.mean(()) - one.mean(corruptions.names("benchmark"))}
-            elif one.kind is Kind.SCORE:
-                raise UserError(
-                    f"{one.evaluation.folder}: the clean accuracy of {one.evaluation.model!r} is unknown, so it has no "
-                    "residual robustness: add its evaluation on clean images"
-                )
+            elif one.kind is Kind.CLEAN:
+                continue
+            elif one.kind is Kind.SCORE and not FAMILIES[one.evaluation.table.data_set.family].sequences:
+                if clean is None:
+                    raise UserError(
+                        f"{one.evaluation.folder}: the clean accuracy of {one.evaluation.model!r} is unknown, so it "
+                        "has no residual robustness: add its evaluation on clean images"
+                    )
+                found = {name: clean.mean - mean for name, mean in found.items()}
             for column, value in found.items():
                 accuracies.add(one.kind, model, column, value)
 
@@ -88,18 +81,22 @@ def _measured(evaluation: Evaluation) -> Measured:
         raise UserError(f"{evaluation.folder} has anomalous images, on which no accuracy is defined: leave it out")
     if role:
         untransformed = read_untransformed(evaluation)
-        kind = Kind.CLEAN if role == "clean" else Kind.NATURAL
-        return Measured(evaluation, kind, untransformed.images, {CLEAN: float(1 - untransformed.top1_errors.mean())})
+        kind, right = Kind.CLEAN if role == "clean" else Kind.NATURAL, float(1 - untransformed.top1_errors.mean())
+        return Measured(evaluation, kind, untransformed.images, {CLEAN: right}, right)
     if family.sequences:
         flips = next(iter(sequence_scores(evaluation).values()))
-        means = dict(zip(flips.keys, flips.values[..., 0].mean(axis=0).tolist(), strict=True))
-        return Measured(evaluation, Kind.SCORE, flips.images, means)
-    scores = condition_scores(evaluation)
-    right: dict[str, list[float]] = {}
-    for condition, error in zip(scores.keys, scores.values.mean(axis=0).tolist(), strict=True):
-        right.setdefault(condition.transform, []).append(1 - error)
-    kind = Kind.CANDIDATE if set(family.names) <= set(corruptions.names("candidates")) else Kind.SCORE
-    return Measured(evaluation, kind, scores.images, {name: float(np.mean(each)) for name, each in right.items()})
+        kind, images, benchmark = Kind.SCORE, flips.images, perturbations.names("benchmark")
+        values = dict(zip(flips.keys, flips.values[..., 0].mean(axis=0).tolist(), strict=True))
+    else:
+        scores = condition_scores(evaluation)
+        right_by: dict[str, list[float]] = {}
+        for condition, error in zip(scores.keys, scores.values.mean(axis=0).tolist(), strict=True):
+            right_by.setdefault(condition.transform, []).append(1 - error)
+        kind = Kind.CANDIDATE if set(family.names) <= set(corruptions.names("candidates")) else Kind.SCORE
+        images, benchmark = scores.images, corruptions.names("benchmark")
+        values = {name: float(np.mean(each)) for name, each in right_by.items()}
+    among = [values[name] for name in benchmark if name in values] or list(values.values())
+    return Measured(evaluation, kind, images, values, float(mean_over(among)))
 
 
 def _clean(measured: Sequence[Measured], warn: Warn) -> Measured | None:

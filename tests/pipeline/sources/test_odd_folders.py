@@ -199,7 +199,7 @@ def test_lists_can_contain_ids_paths_and_file_names(tmp_path: Path, content: byt
 
 def test_a_list_that_is_not_a_regular_file_raises(tmp_path: Path) -> None:
     make(tmp_path / "data", "a/1.jpg")
-    with pytest.raises(UserError, match="is a folder: give a text file"):
+    with pytest.raises(UserError, match="is not a file: give a text file"):
         open_source("imagefolder", str(tmp_path / "data"), str(tmp_path))
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match=r"pipe"):
