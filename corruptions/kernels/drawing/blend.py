@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.planes import BLACK as BLACK_LEVEL
+from corruptions.kernels.planes import WHITE as WHITE_LEVEL
 from corruptions.kernels.planes import deinterleave, interleave, to_unit
 from corruptions.kernels.vectors import fma, multiply_add
 
@@ -34,7 +36,7 @@ def add_frost(pixels, texture, top, left, keep, add):
     for y in range(height):
         source, frost, target = pixels[y], texture[top + y][left : left + width], out[y]
         for i in range(width):
-            target[i] = np.uint8(np.int32(min(keep * source[i] + add * frost[i], 255.0)))
+            target[i] = np.uint8(min(np.int32(keep * source[i] + add * frost[i]), WHITE_LEVEL))
     return out
 
 
@@ -45,8 +47,8 @@ def threshold_to_uint8(layer, threshold):
     for y in range(layer.shape[0]):
         source, target = layer[y], out[y]
         for x in range(source.size):
-            value = source[x] if source[x] >= threshold else source.dtype.type(0.0)
-            target[x] = np.uint8(np.int32(min(max(value, 0.0), 1.0) * 255.0))
+            level = np.int32(source[x] * 255.0) if source[x] >= threshold else BLACK_LEVEL
+            target[x] = np.uint8(min(max(level, BLACK_LEVEL), WHITE_LEVEL))
     return out
 
 
