@@ -88,32 +88,40 @@ def extend(line, first, stop, channels):
 
 
 @inlined
+def two_pairs(values, at, far, near, outer, inner):
+    """Return the vector at ``at`` of the sum of two symmetric pairs of taps times their weights."""
+    outer_pair = load(values, at - far) + load(values, at + far)
+    return outer_pair * outer + (load(values, at - near) + load(values, at + near)) * inner
+
+
+@inlined
 def correlate(values, first, step, half, row):
     """Write a symmetric filter of ``values``, at ``first`` and after it, to ``row``. Its taps are ``step`` apart.
 
-    The outermost pair is added first. ``row`` is a multiple of a cache line long.
+    The outermost pair is added first. ``row`` is a multiple of two cache lines long.
     """
     lanes = np.uint64(LINE // row.itemsize)
-    for x in range(np.uint64(0), np.uint64(row.size), lanes):
-        at = np.uint64(first) + x
-        total = load(values, at) * half[0]
+    for x in range(np.uint64(0), np.uint64(row.size), lanes + lanes):
+        left, right = np.uint64(first) + x, np.uint64(first) + x + lanes
+        total, other = load(values, left) * half[0], load(values, right) * half[0]
         for k in range(half.size - 1, 0, -2):
             far, near = np.uint64(k * step), np.uint64((k - 1) * step)
-            outer = (load(values, at - far) + load(values, at + far)) * half[k]
-            total = total + (outer + (load(values, at - near) + load(values, at + near)) * half[k - 1])
+            total = total + two_pairs(values, left, far, near, half[k], half[k - 1])
+            other = other + two_pairs(values, right, far, near, half[k], half[k - 1])
         store(row, x, total)
+        store(row, x + lanes, other)
 
 
 @kernel
 def smooth(source, near, across, far, out):
     """Smooth a layer (H, W), in the type of a :class:`Filter`, and write it to ``out``.
 
-    Rows of the copy of the layer and of its kept rows are padded to complete cache lines.
+    Rows of the copy of the layer and of its kept rows are padded to pairs of cache lines.
     """
     height, width = source.shape
     stride, reach, top = far.shape[0], far.shape[1] // 2, near.size - 1
     lanes = LINE // far.itemsize
-    pitch, side = -(-width // lanes) * lanes, -(-across.size // lanes) * lanes
+    pitch, side = -(-width // (2 * lanes)) * 2 * lanes, -(-across.size // lanes) * lanes
     count = (height - 1) // stride + 2 * reach if stride > 1 else height
     layer = scratch(((count - 1) * stride + 2 * top + 1) * pitch, far.dtype)
     for y in range(layer.size // pitch):
