@@ -118,9 +118,9 @@ def distort(image: Image, parameters: Elastic | ScaledElastic, draws: ElasticDra
         mirrored.displacements(field, sigmas, ELASTIC_TRUNCATE, parameters.alpha) for field in (draws.right, draws.down)
     )
     if isinstance(parameters, ScaledElastic):
-        return elastic.displace(np.moveaxis(image, -1, 0), pack(image.reshape(-1)), right, down)
-    warped = elastic.warp(image, elastic.affine_inverse(height, width, draws.jitter).astype(np.float32))
-    return elastic.displace(*warped, right, down)
+        return elastic.displace(pack(image.reshape(-1)).view(np.uint8), right, down)
+    inverse = elastic.affine_inverse(height, width, draws.jitter).astype(np.float32)
+    return elastic.displace(elastic.warp(image, inverse), right, down)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ ELEMENTS = {
     types.float64: ir.DoubleType(),
     types.int16: ir.IntType(16),
     types.uint16: ir.IntType(16),
+    types.uint8: ir.IntType(8),
 }
 """Types of elements. Integers can be loaded, added and converted to float32."""
 
@@ -81,6 +82,45 @@ load_half = _loader(2)
 """Return half a vector. It crosses a cache line less often if the index is not a multiple of its length."""
 
 
+def _pixel_loader(pixels: int) -> Any:
+    """Return a function that loads neighbouring pixels of four numbers each as float32."""
+
+    @instructions
+    def load_numbers(typing, array, index):
+        kind, width = Vector(types.float32, 4 // pixels), array.dtype.bitwidth
+        source = Vector(array.dtype, 4 // pixels * types.float32.bitwidth // width)
+
+        def generate(context, builder, signature, arguments):
+            numbers = builder.load(_pointer(context, builder, signature, arguments, source), align=width // 8)
+            return numbers if source == kind else builder.uitofp(numbers, context.get_value_type(kind))
+
+        return kind(array, types.uint64), generate
+
+    return load_numbers
+
+
+load_pixel = _pixel_loader(1)
+"""Return the four numbers that begin at an index of a float32 or uint8 array, as float32."""
+
+load_two_pixels = _pixel_loader(2)
+"""Return eight of them. See :func:`halves`."""
+
+
+@instructions
+def halves(typing, vector):
+    """Return the first and the second half of a vector."""
+    count = vector.lanes // 2
+    kind = Vector(vector.element, LINE * 8 // vector.element.bitwidth // count)
+
+    def generate(context, builder, signature, arguments):
+        lanes = ir.VectorType(ir.IntType(32), count)
+        masks = (ir.Constant(lanes, [*range(first, first + count)]) for first in (0, count))
+        parts = [builder.shuffle_vector(arguments[0], arguments[0], mask) for mask in masks]
+        return context.make_tuple(builder, signature.return_type, parts)
+
+    return types.UniTuple(kind, 2)(vector), generate
+
+
 @instructions
 def store(typing, array, index, vector):
     """Write a vector to a contiguous array, beginning at an index."""
@@ -123,31 +163,56 @@ def to_floats(typing, vector):
     return kind(vector), generate
 
 
-@instructions
-def fma(typing, left, right, addend):
-    """Return left * right + addend of three floats, rounded once. CPUs without this operation call the C library's."""
+def _adder(operation: str) -> Any:
+    """Return a function of three floats, or of vectors and numbers, the first a vector, that calls one of LLVM's."""
 
-    def generate(context, builder, signature, arguments):
-        return builder.fma(*arguments)
+    @instructions
+    def add_product(typing, left, right, addend):
+        def generate(context, builder, signature, arguments):
+            kind, suffix = context.get_value_type(left), ""
+            if isinstance(left, Vector):
+                suffix = f"v{left.lanes}"
+                arguments = [
+                    value if part == left else _spread(context, builder, left, value)
+                    for part, value in zip(signature.args, arguments, strict=True)
+                ]
+            name = f"llvm.{operation}.{suffix}{getattr(kind, 'element', kind).intrinsic_name}"
+            function_type = ir.FunctionType(kind, [kind] * len(arguments))
+            return builder.call(get_or_insert_function(builder.module, function_type, name), arguments)
 
-    return left(left, left, left), generate
+        return left(left, right, addend), generate
+
+    return add_product
 
 
-@instructions
-def multiply_add(typing, left, right, addend):
-    """Return left * right + addend of three floats or vectors, rounded once on CPUs that do this fast, else twice.
+fma = _adder("fma")
+"""Return left * right + addend, rounded once. CPUs without this operation call the C library's."""
 
-    Only for sums whose result does not depend on their rounding, because a bound of the error decides.
-    """
+multiply_add = _adder("fmuladd")
+"""Return left * right + addend, rounded once on CPUs that do this fast, else twice.
 
-    def generate(context, builder, signature, arguments):
-        kind = context.get_value_type(left)
-        suffix = f"v{left.lanes}{kind.element.intrinsic_name}" if isinstance(left, Vector) else kind.intrinsic_name
-        function_type = ir.FunctionType(kind, [kind] * len(arguments))
-        function = get_or_insert_function(builder.module, function_type, f"llvm.fmuladd.{suffix}")
-        return builder.call(function, arguments)
+Only for sums whose result does not depend on their rounding, because a bound of the error decides.
+"""
 
-    return left(left, left, left), generate
+
+def _chooser(comparison: str) -> Any:
+    """Return a function of two vectors that returns the first where a comparison holds, else the second."""
+
+    @instructions
+    def choose(typing, left, right):
+        def generate(context, builder, signature, arguments):
+            return builder.select(builder.fcmp_ordered(comparison, *arguments), *arguments)
+
+        return left(left, right), generate
+
+    return choose
+
+
+smaller = _chooser("<")
+"""Return the smaller of each two elements."""
+
+larger = _chooser(">")
+"""Return the larger of each two elements."""
 
 
 def _define(symbol: Callable[[Any, Any], Any], instruction: str) -> None:

@@ -1,8 +1,9 @@
 """Elastic distortion: an affine map by OpenCV, then smooth random displacements by SciPy, both sampled bilinearly.
 
-The result of the affine map, in float32, is stored as fine pixels, rounded down. The second sampling is computed in
-float32 from these, with a proven bound of its error (:func:`sample`). Pixels that the bound leaves undecided are
-computed again in the published arithmetic (:func:`published_pixel`).
+The second sampling is computed in float32, with a proven bound of its error (ERROR). Values that the bound leaves
+undecided are computed again in the published arithmetic (:func:`published_level`).
+
+Pixels are four numbers each, the last of which has no meaning, so that a vector holds one or two of them.
 """
 
 from __future__ import annotations
@@ -10,30 +11,26 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import marks_for, positions
-from corruptions.kernels.planes import gather, interleave, pack, to_unit
+from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.planes import pack, to_unit
 from corruptions.kernels.smoothing.waves import mirror_index
-from corruptions.kernels.vectors import fma
+from corruptions.kernels.vectors import (
+    fma,
+    halves,
+    larger,
+    load_pixel,
+    load_two_pixels,
+    multiply_add,
+    smaller,
+    store,
+)
 
-FRACTION = 13
-"""Fraction bits of a channel of a fine pixel."""
-CHANNEL, CUT, BLUE = np.uint32(21), np.uint32(11), np.uint32(10)
-"""Bit layout of a fine pixel, the result of the first sampling: one 64-bit word with three channels of 8 + 13 bits.
+PIXEL = np.uint64(4)
+"""Numbers of a pixel."""
 
-One word can be loaded at once. The computation splits it into two 32-bit halves, of which a vector holds twice as many.
-Green begins at bit CHANNEL of the lower half, which holds CUT of its bits. Blue begins at bit BLUE of the upper half.
-"""
+ERROR = np.float32(2.0**-13)
+"""Bound of the error of a level that :func:`sample` computes, derived there."""
 
-MASK = np.uint32(2**CHANNEL - 1)
-"""Bits of one channel."""
-ONE_LEVEL = np.float32(2**FRACTION)
-"""One level in the fixed-point format of a fine pixel."""
-LEVEL, GREEN, BLUE_BYTE = np.uint32(FRACTION), np.uint32(8), np.uint32(16)
-"""Shift of a level to a fine pixel, and the first bits of green and blue in a packed pixel."""
-FINE_LEVEL = np.uint32(255 << FRACTION)
-"""Bits of a level in a fine pixel."""
-BYTE = np.uint32(255)
-"""Bits of an 8-bit channel."""
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 WHITE = np.float32(255)
 
@@ -44,49 +41,52 @@ VECTOR = 16
 """Pixels that OpenCV's warpAffine computes at once. It places the remaining ones of a row in another order of sums."""
 
 
-@inlined
-def warp_position(row, x, y, width):
-    """Return a coordinate, float32, at which OpenCV 5's warpAffine samples for pixel (x, y) of an image.
+@kernel
+def warp_positions(row, y, at):
+    """Write the coordinates, float32, at which OpenCV 5's warpAffine samples row ``y`` of an image.
 
     ``row`` is a row of the inverse map, three float32. Products are fused with the sum that follows.
     """
-    down = y * row[1]
-    usual, last = fma(x, row[0], down + row[2]), fma(x, row[0], down) + row[2]
-    at = usual if x < np.float32(width // VECTOR * VECTOR) else last
-    above = at if at > -FAR else -FAR  # also for NaN
-    return above if above < FAR else FAR
-
-
-@inlined
-def blend(a, b, c, d, fraction_x, fraction_y):
-    """Return the interpolation of upper left, upper right, lower left and lower right, as OpenCV 5's warpAffine."""
-    upper, lower = fma(fraction_x, b - a, a), fma(fraction_x, d - c, c)
-    return fma(fraction_y, lower - upper, upper)
+    down, main = y * row[1], at.size // VECTOR * VECTOR
+    for x in range(main):
+        at[x] = fma(np.float32(np.int32(x)), row[0], down + row[2])
+    for x in range(main, at.size):
+        at[x] = fma(np.float32(np.int32(x)), row[0], down) + row[2]
 
 
 @inlined
 def wrap(at, period):
     """Return a float32 whole number modulo ``period``, without branches."""
-    return at - period * np.floor((at + HALF) * (ONE / period))  # the half keeps the quotient away from whole numbers
+    turns = np.floor(multiply_add(at, ONE / period, HALF / period))  # the half keeps these away from whole numbers
+    return at - period * turns
+
+
+@inlined
+def within(at, least, most):
+    """Return the nearest float32 in a range, also for NaN."""
+    above = at if at > least else least
+    return above if above < most else most
 
 
 @kernel
-def locate_on_edge(xs, ys, shape, indices, turned_x, turned_y):
-    """Compute where OpenCV's reflect-101 samples each pixel of a row: mirrored at the edge pixels.
+def locate_on_edge(at_x, at_y, shape, xs, ys, starts, steps_x, steps_y):
+    """Compute where OpenCV's reflect-101 samples each position: mirrored at the edge pixels.
 
-    ``xs`` and ``ys`` hold coordinates. They are replaced by the fractions beyond the left and upper neighbour. Of the
-    two columns and rows, the index of the smaller ones is written to ``indices``. ``turned_x`` and ``turned_y`` are
-    set where the left or upper neighbour is the larger one.
+    The fractions beyond the left and upper neighbour are written to ``xs`` and ``ys``, where that neighbour begins in
+    an array of pixels to ``starts``, and the steps from there to the other neighbours to ``steps_x`` and ``steps_y``.
+    They are negative where the image is mirrored.
     """
-    period_x, period_y, width = np.float32(2 * (shape[1] - 1)), np.float32(2 * (shape[0] - 1)), np.int32(shape[1])
-    for x in range(indices.size):
-        left, top = np.floor(xs[x]), np.floor(ys[x])
-        xs[x], ys[x] = xs[x] - left, ys[x] - top
+    period_x, period_y = np.float32(2 * (shape[1] - 1)), np.float32(2 * (shape[0] - 1))
+    right, below = np.int32(PIXEL), np.int32(PIXEL * shape[1])
+    for x in range(starts.size):
+        column, row = within(at_x[x], -FAR, FAR), within(at_y[x], -FAR, FAR)
+        left, top = np.floor(column), np.floor(row)
+        xs[x], ys[x] = column - left, row - top
         left, top = wrap(left, period_x), wrap(top, period_y)
         right_half, lower_half = left >= HALF * period_x, top >= HALF * period_y
-        turned_x[x], turned_y[x] = right_half, lower_half
-        left, top = period_x - ONE - left if right_half else left, period_y - ONE - top if lower_half else top
-        indices[x] = np.int32(top) * width + np.int32(left)
+        left, top = period_x - left if right_half else left, period_y - top if lower_half else top
+        starts[x] = np.int32(top) * below + np.int32(left) * right
+        steps_x[x], steps_y[x] = -right if right_half else right, -below if lower_half else below
 
 
 @inlined
@@ -96,8 +96,8 @@ def mirrored_start(at, fraction, side):
     at = wrap(at, period)
     turned = at >= side
     at, fraction = period - TWO - at if turned else at, ONE - fraction if turned else fraction
-    start = min(max(at, ZERO), side - TWO)
-    return start, min(max(fraction + (at - start), ZERO), ONE)  # between an edge and its image, both are the edge pixel
+    start = within(at, ZERO, side - TWO)
+    return start, within(fraction + (at - start), ZERO, ONE)  # between an edge and its image, both are the edge pixel
 
 
 @kernel
@@ -117,113 +117,47 @@ def locate_beside_edge(right, down, y, shape, xs, ys, indices):
 
 
 @inlined
-def unpack_byte(word, channel):
-    """Return a channel of a packed pixel in 0..1, float32."""
-    return to_unit(np.int32(word >> np.uint32(8 * channel) & BYTE), np.float32)
-
-
-@inlined
-def pack_fine(red, green, blue):
-    """Return the lower and upper half of a fine pixel's word. Its channels are uint32."""
-    return red | green << CHANNEL, green >> CUT | blue << BLUE
-
-
-@inlined
-def unpack_fine(low, high):
-    """Return the channels of a fine pixel, float32, from the halves of its word."""
-    green = (low >> CHANNEL | high << CUT) & MASK
-    return np.float32(np.int32(low & MASK)), np.float32(np.int32(green)), np.float32(np.int32(high >> BLUE))
-
-
-@inlined
-def unpack_levels(word):
-    """Return the channels of a packed pixel, float32, as a fine pixel has them: each level l is fl(255 fl(l / 255))."""
-    red, green, blue = word << LEVEL & FINE_LEVEL, word >> GREEN << LEVEL & FINE_LEVEL, word >> BLUE_BYTE << LEVEL
-    return np.float32(np.int32(red)), np.float32(np.int32(green)), np.float32(np.int32(blue))
-
-
-@inlined
-def bilinear(a, b, c, d, fraction_x, fraction_y):
-    """Return the interpolation of upper left, upper right, lower left and lower right. Exact if they are equal."""
-    upper = a + (b - a) * fraction_x
-    lower = c + (d - c) * fraction_x
-    return upper + (lower - upper) * fraction_y
-
-
-@inlined
-def to_fixed(value):
-    """Return a value in 0..1 in the fixed-point format of a fine pixel, rounded down."""
-    return np.uint32(np.int32(value * WHITE * ONE_LEVEL))
+def blend(a, b, c, d, x, y):
+    """Return the interpolation of upper left, upper right, lower left and lower right, as OpenCV 5's warpAffine."""
+    upper, lower = fma(b - a, x, a), fma(d - c, x, c)
+    return fma(lower - upper, y, upper)
 
 
 @kernel
-def sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, reds, greens, blues, row):
-    """Write a row of the warped image, 0..1, from what :func:`locate_on_edge` and ``gather`` return.
+def sample_warped(source, xs, ys, starts, steps_x, steps_y, target):
+    """Write a row of warped pixels, float32, from what :func:`locate_on_edge` returns."""
+    for x in range(np.uint64(xs.size)):
+        upper, right = np.int64(starts[x]), np.int64(steps_x[x])
+        lower = upper + np.int64(steps_y[x])
+        a, b = load_pixel(source, np.uint64(upper)), load_pixel(source, np.uint64(upper + right))
+        c, d = load_pixel(source, np.uint64(lower)), load_pixel(source, np.uint64(lower + right))
+        store(target, PIXEL * x, blend(a, b, c, d, xs[x], ys[x]))
 
-    It is written as three planes, and as fine pixels, whose words are halved, to ``row``.
+
+@kernel
+def sample(source, white, width, xs, ys, indices, row):
+    """Write lower bounds of published levels, interleaved, to ``row``. The upper bounds are 2 ERROR higher.
+
+    ``white`` is the value of white in ``source``. The published value is fl(255 fl(t)), where t interpolates the four
+    pixels, fl(p / ``white``), in float64, and fl rounds to float32.
+
+    - Let u be 2**-17, the largest error of rounding a number below 256 to float32. The published value differs from
+      255 t by at most 2 u. The fractions are off by 2**-24, which makes at most 2 u along each axis. Three operations
+      along each axis are rounded, the subtraction of ERROR, the later sum with 2 ERROR, and either the product with
+      ``scale`` or p / ``white``, because one of these numbers is 1: each by at most u. Thus the published value differs
+      from the computed one by at most 2 + 4 + 6 + 3 = 15 u, and ERROR is 16 u.
+    - Rounding is monotone. Thus the published value is at least fl(255 w) for the least of the four pixels, w, and
+      equals it if all four are equal, so that flat areas are decided. This is the level itself if they are levels.
     """
-    for x in range(xs.size):
-        a, b, c, d = uppers[2 * x], uppers[2 * x + 1], lowers[2 * x], lowers[2 * x + 1]
-        a, b, c, d = (b, a, d, c) if turned_x[x] else (a, b, c, d)
-        a, b, c, d = (c, d, a, b) if turned_y[x] else (a, b, c, d)
-        red = blend(unpack_byte(a, 0), unpack_byte(b, 0), unpack_byte(c, 0), unpack_byte(d, 0), xs[x], ys[x])
-        green = blend(unpack_byte(a, 1), unpack_byte(b, 1), unpack_byte(c, 1), unpack_byte(d, 1), xs[x], ys[x])
-        blue = blend(unpack_byte(a, 2), unpack_byte(b, 2), unpack_byte(c, 2), unpack_byte(d, 2), xs[x], ys[x])
-        reds[x], greens[x], blues[x] = red, green, blue
-        row[2 * x], row[2 * x + 1] = pack_fine(to_fixed(red), to_fixed(green), to_fixed(blue))
-
-
-@inlined
-def bounds(a, b, c, d, fraction_x, fraction_y):
-    """Return whole numbers, in 1 / 2**13 levels, between which the published value is. See :func:`sample`."""
-    middle = bilinear(a, b, c, d, fraction_x, fraction_y)
-    flat = (a == b) & (a == c) & (a == d)
-    return np.int32(a if flat else middle - ONE), np.int32(a if flat else middle + TWO)
-
-
-@inlined
-def sample(corners, x, fractions, planes, marks):
-    """Write the truncated levels of pixel ``x`` to ``planes`` from its four fine pixels and the fractions.
-
-    ``marks`` is 0 where the levels are certain. The unit of the following bound is 1 / 2**13 level; 255 levels are
-    less than 2**21 units. The published value is fl(255 fl(t)), where t interpolates the warped image in float64 and
-    fl rounds to float32, by at most 1/8. A fine pixel q has q <= fl(255 w) < q + 1 for the warped value w.
-
-    - If the four pixels are equal, the published value is between q and q + 1 too, because rounding is monotone.
-    - Otherwise it differs from the interpolation of all fl(255 w) by at most 3/8 (three roundings), and this is at most
-      1 above that of the fine pixels. The latter is computed with fractions that are off by 2**-24, which makes at most
-      1/8 along each axis, and five float32 operations, each off by at most 1/16. Thus the published value is between
-      1 unit below the computed one (3/8 + 2/8 + 5/16 = 15/16) and 2 units above it.
-    """
-    a, b, c, d = corners
-    fraction_x, fraction_y = fractions
-    red, most_red = bounds(a[0], b[0], c[0], d[0], fraction_x, fraction_y)
-    green, most_green = bounds(a[1], b[1], c[1], d[1], fraction_x, fraction_y)
-    blue, most_blue = bounds(a[2], b[2], c[2], d[2], fraction_x, fraction_y)
-    planes[0][x], planes[1][x], planes[2][x] = (
-        np.uint8(red >> FRACTION),
-        np.uint8(green >> FRACTION),
-        np.uint8(blue >> FRACTION),
-    )
-    marks[x] = np.uint8(((red ^ most_red) | (green ^ most_green) | (blue ^ most_blue)) >> FRACTION != 0)
-
-
-@kernel
-def sample_fine(uppers, lowers, xs, ys, planes, marks):
-    """Write rows of truncated levels by :func:`sample` from the gathered fine pixels, as halves of words."""
-    for x in range(xs.size):
-        a, b = unpack_fine(uppers[4 * x], uppers[4 * x + 1]), unpack_fine(uppers[4 * x + 2], uppers[4 * x + 3])
-        c, d = unpack_fine(lowers[4 * x], lowers[4 * x + 1]), unpack_fine(lowers[4 * x + 2], lowers[4 * x + 3])
-        sample((a, b, c, d), x, (xs[x], ys[x]), planes, marks)
-
-
-@kernel
-def sample_levels(uppers, lowers, xs, ys, planes, marks):
-    """Write rows of truncated levels by :func:`sample` from the gathered packed pixels."""
-    for x in range(xs.size):
-        a, b = unpack_levels(uppers[2 * x]), unpack_levels(uppers[2 * x + 1])
-        c, d = unpack_levels(lowers[2 * x]), unpack_levels(lowers[2 * x + 1])
-        sample((a, b, c, d), x, (xs[x], ys[x]), planes, marks)
+    scale, pitch = WHITE / white, PIXEL * np.uint64(width)
+    for x in range(np.uint64(xs.size)):
+        at = PIXEL * np.uint64(indices[x])
+        uppers, lowers = load_two_pixels(source, at), load_two_pixels(source, at + pitch)
+        left, right = halves(multiply_add(lowers - uppers, ys[x], uppers))
+        level = multiply_add(multiply_add(right - left, xs[x], left), scale, -ERROR)
+        left, right = halves(smaller(uppers, lowers))
+        level = larger(level, smaller(left, right) * scale)
+        store(row, np.uint64(3) * x, level)  # the last number is overwritten by the next pixel
 
 
 @inlined
@@ -234,24 +168,20 @@ def reflected(at, side):
 
 
 @kernel
-def published_pixel(warped, white, y, x, right, down, pixel):
-    """Write pixel (x, y) of planes, moved by (right, down), in the arithmetic of SciPy's map_coordinates of order 1.
-
-    ``white`` is the value of white in the planes, 1 or 255, float32.
-    """
-    _, height, width = warped.shape
+def published_level(source, shape, white, y, x, channel, right, down):
+    """Return a value of pixel (x, y), moved by (right, down), as SciPy's map_coordinates of order 1 computes it."""
+    height, width = shape
     at_x, at_y = reflected(x + np.float64(right), width), reflected(y + np.float64(down), height)
     left, top = np.floor(at_x), np.floor(at_y)
     far_x, far_y = at_x - left, at_y - top
     first, second = mirror_index(np.int64(left), width), mirror_index(np.int64(left) + 1, width)
-    upper, lower = mirror_index(np.int64(top), height), mirror_index(np.int64(top) + 1, height)
-    for channel in range(pixel.size):
-        plane = warped[channel]
-        total = np.float32(plane[upper, first]) / white * (1 - far_y) * (1 - far_x)
-        total += np.float32(plane[upper, second]) / white * (1 - far_y) * far_x
-        total += np.float32(plane[lower, first]) / white * far_y * (1 - far_x)
-        total += np.float32(plane[lower, second]) / white * far_y * far_x
-        pixel[channel] = np.uint8(np.int32(min(np.float32(total), ONE) * WHITE))
+    upper, lower = mirror_index(np.int64(top), height) * width, mirror_index(np.int64(top) + 1, height) * width
+    values = source.reshape(-1, 4)[:, channel]
+    total = np.float32(values[upper + first]) / white * (1 - far_y) * (1 - far_x)
+    total += np.float32(values[upper + second]) / white * (1 - far_y) * far_x
+    total += np.float32(values[lower + first]) / white * far_y * (1 - far_x)
+    total += np.float32(values[lower + second]) / white * far_y * far_x
+    return np.uint8(np.int32(min(np.float32(total), ONE) * WHITE))
 
 
 @kernel
@@ -281,62 +211,47 @@ def affine_inverse(height, width, jitter):
 
 @kernel
 def warp(image, inverse):
-    """Return uint8 (H, W, 3) sampled at ``inverse`` @ (x, y, 1), mirrored: float32 (3, H, W), and (H * W,) fine pixels.
+    """Return uint8 (H, W, 3) sampled at ``inverse`` @ (x, y, 1), mirrored: pixels in 0..1, float32 (H * W * 4,).
 
     ``inverse`` is float32 (2, 3).
     """
     shape = image.shape[:2]
     width = shape[1]
-    source = pack(image.reshape(-1))
-    out = np.empty(source.size, np.uint64)
-    halves, planes = out.view(np.uint32), np.empty((3, *shape), np.float32)
-    indices = scratch(width, np.int32)
+    levels = pack(image.reshape(-1)).view(np.uint8)
+    source, out = scratch(levels.size, np.float32), np.empty(levels.size, np.float32)
+    for i in range(levels.size):
+        source[i] = to_unit(levels[i], np.float32)
+    at_x, at_y = scratch(width, np.float32), scratch(width, np.float32)
     xs, ys = scratch(width, np.float32), scratch(width, np.float32)
-    turned_x, turned_y = np.empty(width, np.bool_), np.empty(width, np.bool_)
-    uppers, lowers = scratch(2 * width, np.uint32), scratch(2 * width, np.uint32)
+    starts, steps_x, steps_y = scratch(width, np.int32), scratch(width, np.int32), scratch(width, np.int32)
     row_x, row_y = (inverse[0, 0], inverse[0, 1], inverse[0, 2]), (inverse[1, 0], inverse[1, 1], inverse[1, 2])
     for y in range(shape[0]):
-        down = np.float32(y)
-        for x in range(width):
-            at = np.float32(np.int32(x))
-            xs[x], ys[x] = warp_position(row_x, at, down, width), warp_position(row_y, at, down, width)
-        locate_on_edge(xs, ys, shape, indices, turned_x, turned_y)
-        gather(source, width, indices, uppers, lowers)
-        row = halves[2 * y * width : 2 * (y + 1) * width]
-        reds, greens, blues = planes[0, y], planes[1, y], planes[2, y]
-        sample_bytes(uppers, lowers, xs, ys, turned_x, turned_y, reds, greens, blues, row)
-    return planes, out
+        warp_positions(row_x, np.float32(y), at_x)
+        warp_positions(row_y, np.float32(y), at_y)
+        locate_on_edge(at_x, at_y, shape, xs, ys, starts, steps_x, steps_y)
+        sample_warped(source, xs, ys, starts, steps_x, steps_y, out[4 * y * width : 4 * (y + 1) * width])
+    return out
 
 
 @kernel
-def displace(warped, source, right, down):
+def displace(source, right, down):
     """Return an image after displacement, truncated, uint8 (H, W, 3).
 
     Args:
-        warped: Planes of :func:`warp`, or levels, uint8 (3, H, W).
-        source: Fine pixels of :func:`warp`, or the pixels of the levels as ``pack`` returns them.
+        source: Pixels of :func:`warp`, or levels with a fourth number per pixel, uint8 (H * W * 4,).
         right: float32 (H, W). Pixel (x, y) is sampled at (x, y) + (right, down).
         down: float32 (H, W).
     """
     shape = right.shape
-    width, has_levels = shape[1], warped.itemsize == 1
+    width, white = shape[1], WHITE if source.itemsize == 1 else ONE
     out = np.empty((*shape, 3), np.uint8)
-    indices = scratch(width, np.int32)
-    xs, ys = scratch(width, np.float32), scratch(width, np.float32)
-    uppers, lowers = scratch(2 * width, source.dtype), scratch(2 * width, source.dtype)
-    upper_words, lower_words = uppers.view(np.uint32), lowers.view(np.uint32)
-    levels = np.empty((3, width), np.uint8)
-    planes = (levels[0], levels[1], levels[2])
-    marks, found = marks_for(width)
+    xs, ys, indices = scratch(width, np.float32), scratch(width, np.float32), scratch(width, np.int32)
+    levels, (marks, found) = scratch(3 * width + 1, np.float32), marks_for(3 * width)
     for y in range(shape[0]):
-        locate_beside_edge(right[y], down[y], y, shape, xs, ys, indices)
-        gather(source, width, indices, uppers, lowers)
-        if has_levels:
-            sample_levels(upper_words, lower_words, xs, ys, planes, marks)
-        else:
-            sample_fine(upper_words, lower_words, xs, ys, planes, marks)
-        interleave(planes[0], planes[1], planes[2], out[y].reshape(-1))
-        for k in range(positions(marks, found)):
-            x = found[k]
-            published_pixel(warped, WHITE if has_levels else ONE, y, x, right[y, x], down[y, x], out[y, x])
+        across, along, target = right[y], down[y], out[y].reshape(-1)
+        locate_beside_edge(across, along, y, shape, xs, ys, indices)
+        sample(source, white, width, xs, ys, indices, levels)
+        for i in found[: truncate_marked(levels[: 3 * width], ZERO, TWO * ERROR, target, marks, found)]:
+            x, channel = i // 3, i % 3
+            target[i] = published_level(source, shape, white, y, x, channel, across[x], along[x])
     return out
