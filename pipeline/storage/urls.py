@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import fsspec.core
-
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage.base import FolderEntry, path_sort_key, skip_nothing
 from pipeline.storage.lease import check_lease, lease
@@ -43,10 +41,12 @@ class UrlStore:
 
     def __init__(self, root: str) -> None:
         """Open a store. Raise UserError if the URL is invalid or the library for its protocol is not installed."""
+        from fsspec.core import url_to_fs  # most commands have no URL
+
         check_url(root)
         self.root = root.rstrip("/")
         try:
-            self._folder = fsspec.core.url_to_fs(self.root)[1].rstrip("/")
+            self._folder = url_to_fs(self.root)[1].rstrip("/")
         except (ImportError, ValueError, TypeError, OSError) as error:
             raise UserError(
                 f"cannot open {root}: {error}; s3:// requires pip install 'robustshards[s3]', gs:// requires "
@@ -56,7 +56,9 @@ class UrlStore:
     @property
     def _files(self) -> Any:
         """The file system. fsspec caches one per process, because a child process cannot use those of its parent."""
-        return fsspec.core.url_to_fs(self.root, use_listings_cache=False)[0]
+        from fsspec.core import url_to_fs
+
+        return url_to_fs(self.root, use_listings_cache=False)[0]
 
     @property
     def _atomic(self) -> bool:

@@ -39,6 +39,7 @@ def loaded_by(program: str, folder: Path) -> set[str]:
         ("corruptions.textures as textures; textures.load(None, 0, 1.0)", {"imagecorruptions", "wand"}),
         ("manifests", {"cv2"}),
         ("pipeline.builder.build, pipeline.builder.worker, pipeline.datasets.verify, pipeline.cli.app", {"ray"}),
+        ("pipeline.storage, pipeline.evaluate.report.report", {"fsspec", "torch"}),
         ("pipeline.images.decoders, pipeline.images.encoders", {"av", "torch", "nvidia"}),
         ("pipeline.evaluate.report.figures, pipeline.evaluate.report.write", {"jinja2", "matplotlib"}),
         ("pipeline.evaluate.metrics", {"torch", "ray", "pandas", "pyarrow", "sklearn", "scipy"}),

@@ -15,7 +15,7 @@ Flags = NDArray[np.bool_]
 Figures = float | Floats
 """Metric values: a float, or a float64 array with one value per element of the leading axes."""
 
-SLICE_VALUES = 2**22
+SLICE_VALUES = 2**18
 """Maximum number of values processed at a time."""
 
 

@@ -196,14 +196,12 @@ def read_predictions(path: Path, labels: int | None = None) -> Iterator[Conditio
     """Yield the predictions of an evaluation by condition. Only one condition is in memory at a time.
 
     Args:
-        path: Sealed Parquet file with the columns of ``SCHEMA``, or with those of earlier versions.
+        path: Parquet file with the columns of ``SCHEMA``, or with those of earlier versions. Its seal has been checked.
         labels: Number of labels that the model chooses among. None if unknown.
 
     Raises:
         UserError: The file is damaged or contains invalid values.
     """
-    if not manifests.is_sealed_file(path):
-        raise UserError(f"the predictions {path} are damaged or unfinished: {REMEDY}")
     seen = set[tuple[str, int]]()
     try:
         names, groups = _Names(), manifests.read_row_groups(path)
