@@ -115,8 +115,6 @@ CANNY_LOW, CANNY_HIGH = 50, 150
 MAX_DISTANCE = 20
 """Distance from an edge in pixels beyond which the water gets no thicker."""
 
-EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
-"""Embossing filter."""
 BOX = (3, 3)
 """Size of the box blur in pixels."""
 
@@ -165,8 +163,7 @@ def water_thickness(drops: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """
     edges = np.asarray(cv2.Canny(drops, CANNY_LOW, CANNY_HIGH), np.uint8)
     distances = distance.mean_distances(distance.edge_distances(edges, MAX_DISTANCE))
-    embossed = cv2.filter2D(cv2.equalizeHist(distances), cv2.CV_8U, EMBOSS)
-    return np.asarray(cv2.blur(embossed, BOX), np.uint8)
+    return np.asarray(cv2.blur(distance.emboss_equalized(distances), BOX), np.uint8)
 
 
 SPATTER = table(

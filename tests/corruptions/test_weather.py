@@ -79,3 +79,10 @@ def test_mean_distances_are_truncated():
     expected = cv2.blur(distances / distance.UNIT, (3, 3)).astype(np.uint8)
     assert (distance.mean_distances(np.pad(distances, distance.MARGIN)) == expected).all()
     assert (distance.mean_distances(np.full((20, 20), 20 * distance.UNIT, np.int32)) == 20).all()
+
+
+@pytest.mark.parametrize("highest", [1, 5, 21, 256])
+def test_embossing_equals_opencv(highest):
+    levels = np.random.RandomState(2).randint(highest // 3, highest, (17, 33)).astype(np.uint8)
+    expected = cv2.filter2D(cv2.equalizeHist(levels), cv2.CV_8U, np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]]))
+    assert (distance.emboss_equalized(levels) == expected).all()

@@ -1,6 +1,7 @@
-"""Distance to the nearest edge in units of 1 / 10000 pixel. The integer arithmetic gives the same result on every CPU.
+"""The relief of water: the distance to the nearest edge in units of 1 / 10000 pixel, and its embossing.
 
-OpenCV's distanceTransform uses other paths with other rounding if it is built with Intel's IPP.
+The integer arithmetic gives the same result on every CPU. OpenCV's distanceTransform uses other paths with
+other rounding if it is built with Intel's IPP.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.colour.levels import LEVELS
 
 STRAIGHT, DIAGONAL, KNIGHT = np.int32(10000), np.int32(14000), np.int32(21969)
 """Steps of OpenCV's 5 x 5 mask for Euclidean distance: 1, 1.4 and 2.1969 pixels, in 1 / UNIT pixels."""
@@ -16,6 +18,9 @@ UNIT = 10000
 """Units per pixel."""
 MARGIN = 2
 """Rows and columns added on each side: the reach of one step."""
+
+BLACK, WHITE = np.int16(0), np.int16(255)
+"""Lowest and highest level."""
 
 
 @kernel
@@ -103,4 +108,44 @@ def mean_distances(distances):
         for x in range(width):
             total = np.int32(column[x] + column[x + 1] + column[x + 2])
             target[x] = np.uint8(np.int32((np.float32(total) + np.float32(0.5)) * scale))
+    return out
+
+
+@inlined
+def equalizing_table(levels):
+    """Return the new level of each level (P,) after equalisation of their histogram, uint8, as by OpenCV."""
+    counts, first, below = np.zeros((4, LEVELS), np.int32), levels.min(), 0
+    for i in range(levels.size):  # several counts in turn, because an addition waits for the one before it
+        counts[i % 4, levels[i]] += 1
+    totals, table = counts.sum(axis=0), np.zeros(LEVELS, np.uint8)
+    if totals[first] == levels.size:
+        table[first] = first
+        return table
+    scale = np.float32(255) / np.float32(levels.size - totals[first])
+    for level in range(first + 1, LEVELS):
+        below += totals[level]
+        table[level] = np.uint8(np.int32(np.rint(np.float32(below) * scale)))
+    return table
+
+
+@kernel
+def emboss_equalized(levels):
+    """Return levels, uint8 (H, W), with an equalised histogram, embossed with [-2 -1 0; -1 1 1; 0 1 2] and clipped.
+
+    Edges are mirrored.
+    """
+    height, width = levels.shape
+    table, out = equalizing_table(levels.reshape(-1)), np.empty_like(levels)
+    equal = np.empty((height, width + 2), np.int16)
+    for y in range(height):
+        source, row = levels[y], equal[y][1:]
+        for x in range(width):
+            row[x] = table[source[x]]
+        equal[y, 0], equal[y, width + 1] = row[1], row[width - 2]
+    for y in range(height):
+        above, row, below = equal[abs(y - 1)], equal[y], equal[y + 1 if y + 1 < height else height - 2]
+        target = out[y]
+        for x in range(width):
+            value = row[x + 1] + row[x + 2] + below[x + 1] + 2 * below[x + 2] - row[x] - above[x + 1] - 2 * above[x]
+            target[x] = np.uint8(min(max(np.int16(value), BLACK), WHITE))
     return out
