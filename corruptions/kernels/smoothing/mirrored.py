@@ -7,16 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import LINE, copy, kernel, scratch
+from corruptions.kernels import LINE, copy, inlined, kernel, scratch
 from corruptions.kernels.smoothing.gaussian import add_pair, half_gaussian
 from corruptions.kernels.smoothing.waves import mirror_index, smooth_long
-from corruptions.kernels.vectors import load, store
+from corruptions.kernels.vectors import load, load_half, store
 
 LONG_RADIUS = 24
 """Filters with a larger radius are computed as a sum of cosines, in a time independent of the radius."""
 
 BAND = 8
-"""Rows that are smoothed together. The inner loops are long, and the rows still fit into the first-level cache."""
+"""Rows that are smoothed along their columns together, an even number."""
+
+BLOCK = 32
+"""Numbers of a row that are smoothed along it together, which hides the latency of additions."""
+SECOND, THIRD, FOURTH = np.uint64(BLOCK // 4), np.uint64(BLOCK // 2), np.uint64(BLOCK // 4 * 3)
+"""Offsets of the second, third and fourth vector of a block."""
 
 
 @kernel
@@ -60,46 +65,79 @@ def correlate(total, source, half, step):
         add_pair(total, source[:size], source[2 * reach :], half[half.size - 1])
 
 
-@kernel
-def correlate_columns(total, source, half, pitch):
-    """Write an even number of rows of ``source``, correlated as by :func:`correlate` with steps of a row, to ``total``.
+@inlined
+def correlate_rows(ring, rows, half, lines, margin):
+    """Write a band of rows, correlated as by :func:`correlate` along their columns, to ``lines``.
 
     Two rows at once halve the reads: pair k of the second one and pair k + 1 of the first one share the lower row, and
     pair k of the first one and pair k + 1 of the second one the upper row.
+
+    Args:
+        ring: Rows of float32.
+        rows: Positions in ``ring`` of the 2 * radius + N rows that the filters cover, uint64.
+        half: One side of the filter, centre first.
+        lines: (N, W + 2 * margin), N even, W a multiple of BLOCK. The margins are not written.
+        margin: A multiple of the numbers in a cache line.
     """
-    step, lanes = np.uint64(pitch), np.uint64(LINE // total.itemsize)
-    for first in range(np.uint64(0), np.uint64(total.size), step + step):
-        for x in range(first, first + step, lanes):
-            at = x + np.uint64(half.size - 1) * step
-            upper, lower = load(source, at), load(source, at + step)
+    radius, pitch = half.size - 1, np.uint64(lines.shape[1])
+    for x in range(np.uint64(0), pitch - np.uint64(2 * margin), np.uint64(BLOCK // 2)):
+        for y in range(0, lines.shape[0], 2):
+            upper, lower = load(ring, rows[y + radius] + x), load(ring, rows[y + radius + 1] + x)
             a, b = upper * half[0], lower * half[0]
             for k in range(1, half.size):
-                far = np.uint64(k) * step
-                above, below = load(source, at - far), load(source, at + step + far)
+                above, below = load(ring, rows[y + radius - k] + x), load(ring, rows[y + radius + 1 + k] + x)
                 a, b = a + (above + lower) * half[k], b + (upper + below) * half[k]
                 upper, lower = above, below
-            store(total, x, a)
-            store(total, x + step, b)
+            place = np.uint64(y) * pitch + np.uint64(margin) + x
+            store(lines, place, a)
+            store(lines, place + pitch, b)
+
+
+@inlined
+def correlate_line(line, half, row):
+    """Write a line with margins, correlated as by :func:`correlate`, to ``row``, whose size is a multiple of BLOCK."""
+    reach = np.uint64(half.size - 1)
+    for x in range(np.uint64(0), np.uint64(row.size), np.uint64(BLOCK)):
+        at = x + reach
+        a, b = load_half(line, at) * half[0], load_half(line, at + SECOND) * half[0]
+        c, d = load_half(line, at + THIRD) * half[0], load_half(line, at + FOURTH) * half[0]
+        for k in range(np.uint64(1), np.uint64(half.size)):
+            left, right, weight = at - k, at + k, half[k]
+            a = a + (load_half(line, left) + load_half(line, right)) * weight
+            b = b + (load_half(line, left + SECOND) + load_half(line, right + SECOND)) * weight
+            c = c + (load_half(line, left + THIRD) + load_half(line, right + THIRD)) * weight
+            d = d + (load_half(line, left + FOURTH) + load_half(line, right + FOURTH)) * weight
+        store(row, x, a)
+        store(row, x + SECOND, b)
+        store(row, x + THIRD, c)
+        store(row, x + FOURTH, d)
 
 
 @kernel
 def smooth_mirrored(field, down, across):
     """Return float32 (H, W) correlated with symmetric filters along columns and rows, of which one side is given."""
-    height, width = field.shape
-    above, margin = down.size - 1, across.size - 1
-    wide = pad_mirrored(field, above + 1, margin)  # the last row may be smoothed with one that does not exist
-    pitch = wide.shape[1]
-    flat = wide[1:].reshape(-1)
-    out = np.empty_like(field)
-    columns, rows = scratch(BAND * pitch, field.dtype), scratch(BAND * pitch, field.dtype)
-    for start in range(0, height, BAND):
-        count = min(BAND, height - start)
-        size = count * pitch
-        correlate_columns(columns[: size + count % 2 * pitch], flat[start * pitch :], down, pitch)
-        # The rows of the band are contiguous. Sums that mix two rows are in the margins, which are not copied.
-        correlate(rows[: size - 2 * margin], columns, across, 1)
-        for y in range(count):
-            copy(rows[y * pitch : y * pitch + width], out[start + y])
+    (height, width), radius, reach = field.shape, down.size - 1, across.size - 1
+    size, margin = -(-width // BLOCK) * BLOCK, -(-reach // BLOCK) * BLOCK
+    count, pitch = 2 * radius + BAND, size + BLOCK // 2  # an odd number of cache lines: rows compete less for the same
+    ring, lines = scratch(count * pitch, field.dtype), scratch(BAND * (size + 2 * margin), field.dtype)
+    lines, row = lines.reshape(BAND, size + 2 * margin), scratch(size, field.dtype)
+    rows = np.array(
+        [mirror_index(y, height) % count * pitch for y in range(-radius, height + BAND + radius)], np.uint64
+    )
+    outside = [x for x in range(-reach, size + reach) if x < 0 or x >= width]
+    mirrored = [mirror_index(x, width) for x in outside]
+    out, ready = np.empty_like(field), 0
+    for top in range(0, height, BAND):
+        while ready < min(top + BAND + radius, height):
+            copy(field[ready], ring[ready % count * pitch :][:width])
+            ready += 1
+        correlate_rows(ring, rows[top : top + count], down, lines, margin)
+        for y in range(top, min(top + BAND, height)):
+            line = lines[y - top]
+            for i in range(len(outside)):
+                line[margin + outside[i]] = line[margin + mirrored[i]]
+            correlate_line(line[margin - reach :], across, row)
+            copy(row, out[y])
     return out
 
 
