@@ -133,6 +133,39 @@ def store(typing, array, index, vector):
     return types.void(array, types.uint64, vector), generate
 
 
+@instructions
+def transpose(typing, source, start, pitch, target, place, stride):
+    """Write a square block of an array, as wide as a vector, transposed to another array.
+
+    The block begins at ``start``, and its rows are ``pitch`` apart. The result begins at ``place``, and its rows are
+    ``stride`` apart. In each of several steps, two rows exchange the elements that are on the wrong side.
+    """
+    kind = Vector(source.dtype)
+    lanes = kind.lanes
+
+    def generate(context, builder, signature, arguments):
+        def rows(array, first, step):
+            positions = (builder.add(first, builder.mul(step, step.type(i))) for i in range(lanes))
+            return [_pointer(context, builder, signature, (array, position), kind) for position in positions]
+
+        vectors = [builder.load(pointer, align=kind.element.bitwidth // 8) for pointer in rows(*arguments[:3])]
+        distance = lanes // 2
+        while distance:
+            left = [i if not i & distance else i + lanes - distance for i in range(lanes)]
+            masks = [ir.Constant(ir.VectorType(ir.IntType(32), lanes), left)]
+            masks.append(ir.Constant(masks[0].type, [i + distance for i in left]))
+            for i in (i for i in range(lanes) if not i & distance):
+                pair = vectors[i], vectors[i + distance]
+                vectors[i], vectors[i + distance] = (builder.shuffle_vector(*pair, mask) for mask in masks)
+            distance //= 2
+        for pointer, vector in zip(rows(*arguments[3:]), vectors, strict=True):
+            builder.store(vector, pointer, align=kind.element.bitwidth // 8)
+        return context.get_dummy_value()
+
+    number = types.uint64
+    return types.void(source, number, number, source, number, number), generate
+
+
 def _spread(context: Any, builder: Any, kind: Vector, number: Any) -> Any:
     """Return a vector whose elements all have one value."""
     empty = ir.Constant(context.get_value_type(kind), ir.Undefined)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp
-from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels import LINE, copy, inlined, kernel, scratch
+from corruptions.kernels.vectors import fill, load, store, transpose
 
 TERMS = 6
 """Number of cosines, including the constant. With PERIOD_MARGIN the error is at most 5e-5 of the largest weight."""
@@ -87,17 +88,14 @@ def cosine_filter(sigma: float, truncate: float, size: int) -> CosineFilter:
 @inlined
 def init_sums(sums, lines, first):
     """Write the sums of every term at row 0, and at row -1, which mirrors it, to ``sums``."""
-    sums[:] = 0
-    for y in range(lines.shape[0]):
-        a, b, c, d, e, f = first[y]
-        for x in range(COLUMNS):
-            level = lines[y, x]
-            sums[NOW + x] += level * a
-            sums[NOW + COLUMNS + x] += level * b
-            sums[NOW + 2 * COLUMNS + x] += level * c
-            sums[NOW + 3 * COLUMNS + x] += level * d
-            sums[NOW + 4 * COLUMNS + x] += level * e
-            sums[NOW + 5 * COLUMNS + x] += level * f
+    for x in range(np.uint64(0), np.uint64(COLUMNS), np.uint64(LINE // lines.itemsize)):
+        a = b = c = d = e = f = fill(np.float32(0))
+        for y in range(np.uint64(lines.shape[0])):
+            levels, weights = load(lines, y * np.uint64(COLUMNS) + x), first[y]
+            a, b, c = a + levels * weights[0], b + levels * weights[1], c + levels * weights[2]
+            d, e, f = d + levels * weights[3], e + levels * weights[4], f + levels * weights[5]
+        for k, total in enumerate((a, b, c, d, e, f)):
+            store(sums, np.uint64(NOW + k * COLUMNS) + x, total)
     copy(sums[NOW:BEFORE], sums[BEFORE:])
 
 
@@ -110,7 +108,8 @@ def smooth_columns(field, first, rows, recurrence, entering, leaving):
     group = scratch(GROUP * height * COLUMNS, np.float32).reshape(GROUP, height, COLUMNS)
     sums = scratch(SIZE, np.float32)
     pitch = height // 32 * 32 + 48  # an odd number of cache lines, so that rows do not compete for the same ones
-    results = scratch(COLUMNS * pitch, np.float32).reshape(COLUMNS, pitch)
+    totals, results = scratch(COLUMNS * pitch, np.float32), scratch(COLUMNS * pitch, np.float32)
+    row_pitch, result_pitch, lanes = np.uint64(COLUMNS), np.uint64(pitch), np.uint64(LINE // totals.itemsize)
     for start in range(0, width, COLUMNS):
         left = min(start, width - COLUMNS)
         if start % (GROUP * COLUMNS) == 0:
@@ -146,13 +145,12 @@ def smooth_columns(field, first, rows, recurrence, entering, leaving):
                     sums[NOW + k * COLUMNS + x] = (recurrence[k] * step - now) + change
                 sums[TOTAL + x] = total
                 sums[NEXT + x] = next_total
-            for x in range(COLUMNS):
-                results[x, y] = sums[TOTAL + x]
-            if y + 1 < height:
-                for x in range(COLUMNS):
-                    results[x, y + 1] = sums[NEXT + x]
+            copy(sums[: 2 * COLUMNS], totals[y * COLUMNS :][: 2 * COLUMNS])
+        for y in range(np.uint64(0), np.uint64(height), lanes):
+            for x in range(np.uint64(0), row_pitch, lanes):
+                transpose(totals, y * row_pitch + x, row_pitch, results, x * result_pitch + y, result_pitch)
         for x in range(COLUMNS):
-            copy(results[x, :height], out[left + x])
+            copy(results[x * pitch :][:height], out[left + x])
     return out
 
 
