@@ -114,9 +114,9 @@ def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
         for channel in range(3):
             source, target = planes[channel * width :], row[channel * width :]
             for x in range(width):
-                level, white = np.float32(source[x]), veil[x] * WHITE
-                snowy = multiply_add(level, keep, snow[x])
-                snowy = multiply_add(level if level > white else white, whiteness, snowy)
+                own, white = np.float32(source[x]), veil[x] * WHITE
+                snowy = multiply_add(own, keep, snow[x])
+                snowy = multiply_add(own if own > white else white, whiteness, snowy)
                 target[x] = snowy if snowy < ABOVE_WHITE else ABOVE_WHITE
         for k in range(truncate_marked(row, -bound, bound, levels, marks, found)):
             i, x = found[k], found[k] % width
