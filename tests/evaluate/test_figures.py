@@ -73,8 +73,8 @@ def test_equal_plots_have_equal_bytes(name: str) -> None:
 
 @pytest.mark.parametrize(("form", "start", "has_text"), [("pdf", b"%PDF", b"/FontFile2"), ("svg", b"<?xml", b"<text")])
 def test_files_have_no_date_and_need_no_fonts(form: str, start: bytes, has_text: bytes) -> None:
-    found = drawn(PLOTS["bars"], MODELS, form)
-    assert found == drawn(PLOTS["bars"], MODELS, form)
+    found = drawn(PLOTS["bars"], MODELS)[form]
+    assert found == drawn(PLOTS["bars"], MODELS)[form]
     assert found.startswith(start)
     assert b"Date" not in found
     assert (has_text in found) == (form == "pdf")
@@ -164,23 +164,23 @@ def test_hostile_names_are_drawn_as_they_are() -> None:
             for svg in panels(table.plot, document.models):
                 assert "<script" not in svg
                 assert "&lt;script&gt;" in svg
-        assert drawn(bars([HOSTILE]), document.models, "pdf")
+        assert drawn(bars([HOSTILE]), document.models)
 
 
 def test_the_settings_of_the_process_are_neither_used_nor_changed() -> None:
     import matplotlib
 
-    plain = drawn(PLOTS["line"], MODELS, "svg")
+    plain = drawn(PLOTS["line"], MODELS)
     with matplotlib.rc_context({"font.size": 30, "axes.grid": True, "text.usetex": True, "lines.linewidth": 9}):
         before = dict(matplotlib.rcParams)
-        assert drawn(PLOTS["line"], MODELS, "svg") == plain
+        assert drawn(PLOTS["line"], MODELS) == plain
         assert dict(matplotlib.rcParams) == before
 
 
 def test_pyplot_is_not_imported() -> None:
     code = (
         "import sys; from tests.factories.documents import *; from pipeline.evaluate.report.figures import drawn;"
-        "drawn(bars(MODELS), MODELS, 'pdf'); sys.exit('matplotlib.pyplot' in sys.modules)"
+        "drawn(bars(MODELS), MODELS); sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -143,7 +143,7 @@ def test_tables_and_figures_compile(tmp_path: Path) -> None:
         pytest.fail(message) if UNDER_CI else pytest.skip(message)
     tables = [to_latex(table, label=f"tab:{HOSTILE}{name}", comment=[HOSTILE]) for name, table in TABLES.items()]
     (tmp_path / "article.tex").write_text(ARTICLE % "\n".join(tables), encoding="utf-8")
-    (tmp_path / "figure.pdf").write_bytes(drawn(curves(MODELS, ["mean"]), MODELS, "pdf"))
+    (tmp_path / "figure.pdf").write_bytes(drawn(curves(MODELS, ["mean"]), MODELS)["pdf"])
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120, check=False

@@ -111,17 +111,15 @@ def figure(plot: Plot, models: Sequence[str]) -> Figure:
         return _whole(plot, models)
 
 
-def drawn(plot: Plot, models: Sequence[str], form: Literal["pdf", "svg"]) -> bytes:
-    """Return the whole plot as a file for a paper: PDF with embedded fonts, or SVG with letters as outlines."""
+def drawn(plot: Plot, models: Sequence[str]) -> dict[str, bytes]:
+    """Return the whole plot as files for a paper: PDF with embedded fonts, and SVG with letters as outlines."""
     with style({"svg.fonttype": "path"}):
-        whole = _whole(plot, models)
-        if form == "svg":
-            return svg_file(whole, "robustshards")
         from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
+        whole = _whole(plot, models)
         file, canvas = io.BytesIO(), cast(Any, FigureCanvasPdf(whole))
         canvas.print_pdf(file, metadata={"Creator": "robustshards", "CreationDate": None, "Producer": None})
-        return file.getvalue()
+        return {"pdf": file.getvalue(), "svg": svg_file(whole, "robustshards")}
 
 
 def described(plot: Plot, panel: Panel) -> str:

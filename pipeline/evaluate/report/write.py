@@ -131,8 +131,8 @@ def _papers(document: Document, intervals: bool) -> dict[str, bytes]:
         if table.values:
             contents[f"{FIGURES}/{name}.csv"] = to_lines(table.values).encode()
         if table.plot:
-            contents[f"{FIGURES}/{name}.pdf"] = drawn(table.plot, document.models, "pdf")
-            contents[f"{FIGURES}/{name}.svg"] = drawn(table.plot, document.models, "svg")
+            files = drawn(table.plot, document.models)
+            contents |= {f"{FIGURES}/{name}.{form}": content for form, content in files.items()}
     return contents
 
 
