@@ -13,7 +13,6 @@ from corruptions import jpeg
 from corruptions.catalogue import Image, Transform, table, with_detection
 from corruptions.draws import DrawSource
 from corruptions.kernels.colour import color, contrast
-from corruptions.kernels.planes import pack
 from corruptions.kernels.sampling import elastic
 from corruptions.kernels.sampling import pixelate as resize
 from corruptions.kernels.smoothing import mirrored
@@ -118,7 +117,7 @@ def distort(image: Image, parameters: Elastic | ScaledElastic, draws: ElasticDra
         mirrored.displacements(field, sigmas, ELASTIC_TRUNCATE, parameters.alpha) for field in (draws.right, draws.down)
     )
     if isinstance(parameters, ScaledElastic):
-        return elastic.displace(pack(image.reshape(-1)).view(np.uint8), right, down)
+        return elastic.displace(elastic.padded(image), right, down)
     inverse = elastic.affine_inverse(height, width, draws.jitter).astype(np.float32)
     return elastic.displace(elastic.warp(image, inverse), right, down)
 

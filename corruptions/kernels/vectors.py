@@ -82,13 +82,13 @@ load_half = _loader(2)
 """Return half a vector. It crosses a cache line less often if the index is not a multiple of its length."""
 
 
-def _pixel_loader(pixels: int) -> Any:
-    """Return a function that loads neighbouring pixels of four numbers each as float32."""
+def _number_loader(parts: int) -> Any:
+    """Return a function that loads numbers as float32, to fill 1 / ``parts`` of a cache line."""
 
     @instructions
     def load_numbers(typing, array, index):
-        kind, width = Vector(types.float32, 4 // pixels), array.dtype.bitwidth
-        source = Vector(array.dtype, 4 // pixels * types.float32.bitwidth // width)
+        kind, width = Vector(types.float32, parts), array.dtype.bitwidth
+        source = Vector(array.dtype, parts * types.float32.bitwidth // width)
 
         def generate(context, builder, signature, arguments):
             numbers = builder.load(_pointer(context, builder, signature, arguments, source), align=width // 8)
@@ -99,22 +99,21 @@ def _pixel_loader(pixels: int) -> Any:
     return load_numbers
 
 
-load_pixel = _pixel_loader(1)
-"""Return the four numbers that begin at an index of a float32 or uint8 array, as float32."""
+load_four = _number_loader(4)
+"""Return the four numbers that begin at an index of a float32 or uint8 array, as float32: a pixel and one more."""
 
-load_two_pixels = _pixel_loader(2)
-"""Return eight of them. See :func:`halves`."""
+load_eight = _number_loader(2)
+"""Return eight of them. See :func:`split_pixels`."""
 
 
 @instructions
-def halves(typing, vector):
-    """Return the first and the second half of a vector."""
-    count = vector.lanes // 2
-    kind = Vector(vector.element, LINE * 8 // vector.element.bitwidth // count)
+def split_pixels(typing, vector):
+    """Return the first pixel of eight numbers and one more number, and the same for the second pixel."""
+    kind = Vector(vector.element, 4)
 
     def generate(context, builder, signature, arguments):
-        lanes = ir.VectorType(ir.IntType(32), count)
-        masks = (ir.Constant(lanes, [*range(first, first + count)]) for first in (0, count))
+        lanes = ir.VectorType(ir.IntType(32), kind.lanes)
+        masks = (ir.Constant(lanes, [*range(first, first + kind.lanes)]) for first in (0, 3))
         parts = [builder.shuffle_vector(arguments[0], arguments[0], mask) for mask in masks]
         return context.make_tuple(builder, signature.return_type, parts)
 

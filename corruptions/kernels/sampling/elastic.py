@@ -3,30 +3,31 @@
 The second sampling is computed in float32, with a proven bound of its error (ERROR). Values that the bound leaves
 undecided are computed again in the published arithmetic (:func:`published_level`).
 
-Pixels are four numbers each, the last of which has no meaning, so that a vector holds one or two of them.
+Vectors hold a pixel and one more number, or two pixels and two more numbers. Results for the additional numbers are
+overwritten by the next pixel. Arrays are longer by PADDING for them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels import copy, inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, truncate_marked
-from corruptions.kernels.planes import pack, to_unit
+from corruptions.kernels.planes import to_unit
 from corruptions.kernels.smoothing.waves import mirror_index
 from corruptions.kernels.vectors import (
     fma,
-    halves,
     larger,
-    load_pixel,
-    load_two_pixels,
+    load_eight,
+    load_four,
     multiply_add,
     smaller,
+    split_pixels,
     store,
 )
 
-PIXEL = np.uint64(4)
-"""Numbers of a pixel."""
+PIXEL, PADDING = np.uint64(3), 2
+"""Numbers of a pixel, and the largest number of additional ones in a vector."""
 
 ERROR = np.float32(2.0**-13)
 """Bound of the error of a level that :func:`sample` computes, derived there."""
@@ -129,8 +130,8 @@ def sample_warped(source, xs, ys, starts, steps_x, steps_y, target):
     for x in range(np.uint64(xs.size)):
         upper, right = np.int64(starts[x]), np.int64(steps_x[x])
         lower = upper + np.int64(steps_y[x])
-        a, b = load_pixel(source, np.uint64(upper)), load_pixel(source, np.uint64(upper + right))
-        c, d = load_pixel(source, np.uint64(lower)), load_pixel(source, np.uint64(lower + right))
+        a, b = load_four(source, np.uint64(upper)), load_four(source, np.uint64(upper + right))
+        c, d = load_four(source, np.uint64(lower)), load_four(source, np.uint64(lower + right))
         store(target, PIXEL * x, blend(a, b, c, d, xs[x], ys[x]))
 
 
@@ -152,12 +153,12 @@ def sample(source, white, width, xs, ys, indices, row):
     scale, pitch = WHITE / white, PIXEL * np.uint64(width)
     for x in range(np.uint64(xs.size)):
         at = PIXEL * np.uint64(indices[x])
-        uppers, lowers = load_two_pixels(source, at), load_two_pixels(source, at + pitch)
-        left, right = halves(multiply_add(lowers - uppers, ys[x], uppers))
+        uppers, lowers = load_eight(source, at), load_eight(source, at + pitch)
+        left, right = split_pixels(multiply_add(lowers - uppers, ys[x], uppers))
         level = multiply_add(multiply_add(right - left, xs[x], left), scale, -ERROR)
-        left, right = halves(smaller(uppers, lowers))
+        left, right = split_pixels(smaller(uppers, lowers))
         level = larger(level, smaller(left, right) * scale)
-        store(row, np.uint64(3) * x, level)  # the last number is overwritten by the next pixel
+        store(row, PIXEL * x, level)
 
 
 @inlined
@@ -176,7 +177,7 @@ def published_level(source, shape, white, y, x, channel, right, down):
     far_x, far_y = at_x - left, at_y - top
     first, second = mirror_index(np.int64(left), width), mirror_index(np.int64(left) + 1, width)
     upper, lower = mirror_index(np.int64(top), height) * width, mirror_index(np.int64(top) + 1, height) * width
-    values = source.reshape(-1, 4)[:, channel]
+    values = source[channel :: np.int64(PIXEL)]
     total = np.float32(values[upper + first]) / white * (1 - far_y) * (1 - far_x)
     total += np.float32(values[upper + second]) / white * (1 - far_y) * far_x
     total += np.float32(values[lower + first]) / white * far_y * (1 - far_x)
@@ -211,14 +212,14 @@ def affine_inverse(height, width, jitter):
 
 @kernel
 def warp(image, inverse):
-    """Return uint8 (H, W, 3) sampled at ``inverse`` @ (x, y, 1), mirrored: pixels in 0..1, float32 (H * W * 4,).
+    """Return uint8 (H, W, 3) sampled at ``inverse`` @ (x, y, 1), mirrored, float32 (H * W * 3 + PADDING,) in 0..1.
 
     ``inverse`` is float32 (2, 3).
     """
     shape = image.shape[:2]
     width = shape[1]
-    levels = pack(image.reshape(-1)).view(np.uint8)
-    source, out = scratch(levels.size, np.float32), np.empty(levels.size, np.float32)
+    levels = image.reshape(-1)
+    source, out = scratch(levels.size + PADDING, np.float32), np.empty(levels.size + PADDING, np.float32)
     for i in range(levels.size):
         source[i] = to_unit(levels[i], np.float32)
     at_x, at_y = scratch(width, np.float32), scratch(width, np.float32)
@@ -229,7 +230,15 @@ def warp(image, inverse):
         warp_positions(row_x, np.float32(y), at_x)
         warp_positions(row_y, np.float32(y), at_y)
         locate_on_edge(at_x, at_y, shape, xs, ys, starts, steps_x, steps_y)
-        sample_warped(source, xs, ys, starts, steps_x, steps_y, out[4 * y * width : 4 * (y + 1) * width])
+        sample_warped(source, xs, ys, starts, steps_x, steps_y, out[3 * y * width :])
+    return out
+
+
+@kernel
+def padded(image):
+    """Return the levels of an image, uint8 (H * W * 3 + PADDING,)."""
+    out = np.zeros(image.size + PADDING, np.uint8)
+    copy(image.reshape(-1), out[: image.size])
     return out
 
 
@@ -238,7 +247,7 @@ def displace(source, right, down):
     """Return an image after displacement, truncated, uint8 (H, W, 3).
 
     Args:
-        source: Pixels of :func:`warp`, or levels with a fourth number per pixel, uint8 (H * W * 4,).
+        source: Values of :func:`warp`, or levels of :func:`padded`.
         right: float32 (H, W). Pixel (x, y) is sampled at (x, y) + (right, down).
         down: float32 (H, W).
     """
@@ -246,7 +255,7 @@ def displace(source, right, down):
     width, white = shape[1], WHITE if source.itemsize == 1 else ONE
     out = np.empty((*shape, 3), np.uint8)
     xs, ys, indices = scratch(width, np.float32), scratch(width, np.float32), scratch(width, np.int32)
-    levels, (marks, found) = scratch(3 * width + 1, np.float32), marks_for(3 * width)
+    levels, (marks, found) = scratch(3 * width + PADDING, np.float32), marks_for(3 * width)
     for y in range(shape[0]):
         across, along, target = right[y], down[y], out[y].reshape(-1)
         locate_beside_edge(across, along, y, shape, xs, ys, indices)
