@@ -9,13 +9,13 @@ Columns are resampled before rows. A row of the image is resampled once, and kep
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.sampling.opencv_taps import UNIT, area_pair_taps, area_shares, cubic_taps, linear_taps
+from corruptions.kernels.planes import nearest_level
+from corruptions.kernels.sampling.opencv_taps import UNIT, area_shares, cubic_taps, pair_taps
 from corruptions.kernels.sampling.weighted_pixels import CHANNELS, SPARE, spread, write_four, write_pair, write_shares
 
 HIGH = np.uint32(16)
@@ -57,12 +57,6 @@ class ResizedAxis:
 def clipped(index, size):
     """Return the nearest index within 0..size - 1."""
     return min(max(index, 0), size - 1)
-
-
-@inlined
-def level(value):
-    """Return a float32 rounded half to even and clipped, uint8."""
-    return np.uint8(min(max(np.int32(np.rint(value)), np.int32(0)), np.int32(255)))
 
 
 @inlined
@@ -175,7 +169,7 @@ def fill_cubic(first, second, third, fourth, a, b, c, d, row):
         total = fourth[x] * d
         total = third[x] * c + total
         total = second[x] * b + total
-        row[x] = level(first[x] * a + total)
+        row[x] = nearest_level(first[x] * a + total)
 
 
 @kernel
@@ -214,7 +208,7 @@ def average(flat, pitch, starts, columns, across, row_starts, rows, down):
                 total[x] += resampled[x] * share
         row = out[y]
         for x in range(width):
-            row[x] = level(total[x])
+            row[x] = nearest_level(total[x])
     return out
 
 
@@ -240,7 +234,8 @@ def average_blocks(flat, pitch, top, left, out, block):
                 for k in range(wide):
                     total = np.int32(total + sums[CHANNELS * (x * wide + k) + c])
                 # OpenCV rounds blocks of 2 x 2 up, all others to even.
-                out[y, x, c] = (total + 2) >> 2 if high == 2 and wide == 2 else level(np.float32(total) * unit)
+                mean = np.float32(total) * unit
+                out[y, x, c] = (total + 2) >> 2 if high == 2 and wide == 2 else nearest_level(mean)
 
 
 def flattened(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
@@ -273,10 +268,10 @@ def scaled_axis(size: int, scale: float) -> ResizedAxis:
     return ResizedAxis(size, target, scale, 0, target)
 
 
-def _interpolated(image: NDArray[np.uint8], down: ResizedAxis, across: ResizedAxis, taps: Any) -> NDArray[np.uint8]:
-    """Return the weighted sums of 2 x 2 inputs. ``taps`` are :func:`linear_taps` or :func:`area_pair_taps`."""
-    columns = taps(across.size, across.scale, across.first, across.count, True)
-    rows = taps(down.size, down.scale, down.first, down.count, False)
+def _interpolated(image: NDArray[np.uint8], down: ResizedAxis, across: ResizedAxis, area: bool) -> NDArray[np.uint8]:
+    """Return the weighted sums of 2 x 2 inputs, for INTER_AREA or INTER_LINEAR."""
+    columns = pair_taps(across.size, across.scale, across.first, across.count, True, area)
+    rows = pair_taps(down.size, down.scale, down.first, down.count, False, area)
     out: NDArray[np.uint8] = interpolate_pairs(*flattened(image), (down.size, across.size), *columns, *rows)
     return out.reshape(down.count, across.count, CHANNELS)
 
@@ -295,7 +290,7 @@ def resize_linear(
     Returns:
         uint8 (h, w, 3).
     """
-    return _interpolated(image, *window_axes(image, size, corner, window), linear_taps)
+    return _interpolated(image, *window_axes(image, size, corner, window), False)
 
 
 def scale_linear(image: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
@@ -312,7 +307,7 @@ def scale_linear(image: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
         uint8 (h, w, 3).
     """
     height, width, _ = image.shape
-    return _interpolated(image, scaled_axis(height, scale), scaled_axis(width, scale), linear_taps)
+    return _interpolated(image, scaled_axis(height, scale), scaled_axis(width, scale), False)
 
 
 def resize_area(
@@ -326,7 +321,7 @@ def resize_area(
     down, across = window_axes(image, size, corner, window)
     steps = (1.0 / down.scale, 1.0 / across.scale)
     if min(steps) < 1.0:
-        return _interpolated(image, down, across, area_pair_taps)
+        return _interpolated(image, down, across, True)
     flat, pitch = flattened(image)
     if all(abs(step - round(step)) < WHOLE for step in steps):
         out = np.empty((*window, CHANNELS), np.uint8)

@@ -29,47 +29,29 @@ def fixed(weight):
     return np.int16(np.rint(weight * UNIT))
 
 
-@inlined
-def fill_pair(index, weights, lower, fraction, size, inside):
-    """Write the lower of two inputs, and the weights of both.
-
-    With ``inside``, an input outside of the image is replaced by that at the edge, with all weight. Otherwise, the
-    index may be outside.
-    """
-    if inside and (lower < 0 or lower >= size - 1):
-        lower, fraction = min(max(lower, 0), size - 1), np.float32(0)
-    index[0] = lower
-    weights[0], weights[1] = fixed(ONE - fraction), fixed(fraction)
-
-
 @kernel
-def linear_taps(size, scale, first, count, inside):
-    """Return the lower of the two inputs of each output of INTER_LINEAR, int64 (count,), and int16 weights (count, 2).
+def pair_taps(size, scale, first, count, inside, area):
+    """Return the lower of the two inputs of each output, int64 (count,), and the weights of both, int16 (count, 2).
 
-    ``inside`` is True for columns, False for rows: OpenCV repeats the edges differently.
+    An input may be outside of the image, unless ``inside`` is True, as for columns: OpenCV repeats the edges of rows
+    and columns differently. With ``area``, they are those of INTER_AREA where a side grows, else of INTER_LINEAR:
+    OpenCV then interpolates only where an output covers two inputs.
     """
     step = 1.0 / scale
     index, weights = np.empty(count, np.int64), np.empty((count, 2), np.int16)
     for k in range(count):
-        position = np.float32((first + k + 0.5) * step - 0.5)
-        lower = math.floor(position)
-        fill_pair(index[k:], weights[k], lower, position - np.float32(lower), size, inside)
-    return index, weights
-
-
-@kernel
-def area_pair_taps(size, scale, first, count, inside):
-    """Return what :func:`linear_taps` returns, for INTER_AREA if a side grows.
-
-    OpenCV interpolates then only where an output covers two inputs.
-    """
-    step = 1.0 / scale
-    index, weights = np.empty(count, np.int64), np.empty((count, 2), np.int16)
-    for k in range(count):
-        lower = math.floor((first + k) * step)
-        fraction = np.float32((first + k + 1) - (lower + 1) * scale)
-        fraction = fraction - np.float32(math.floor(fraction)) if fraction > 0 else np.float32(0)
-        fill_pair(index[k:], weights[k], lower, fraction, size, inside)
+        if area:
+            lower = math.floor((first + k) * step)
+            fraction = np.float32((first + k + 1) - (lower + 1) * scale)
+            fraction = fraction - np.float32(math.floor(fraction)) if fraction > 0 else np.float32(0)
+        else:
+            position = np.float32((first + k + 0.5) * step - 0.5)
+            lower = math.floor(position)
+            fraction = position - np.float32(lower)
+        if inside and (lower < 0 or lower >= size - 1):
+            lower, fraction = min(max(lower, 0), size - 1), np.float32(0)
+        index[k] = lower
+        weights[k, 0], weights[k, 1] = fixed(ONE - fraction), fixed(fraction)
     return index, weights
 
 
