@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Image, Transform, table, with_detection
 from corruptions.draws import DrawSource
+from corruptions.imagemagick import BACKENDS
 from corruptions.kernels.sampling import glass, zoom
 from corruptions.kernels.smoothing import defocus, motion
 from corruptions.kernels.smoothing import gaussian_image as smoothing
-from corruptions.motion import motion_blur
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def blur_motion(image: Image, parameters: Motion, draws: float) -> Image:
     """Return the image blurred along a line."""
     if parameters.floats:
         return motion.float_blur(image, parameters.radius, parameters.sigma, draws)
-    return motion_blur(image, parameters.radius, parameters.sigma, draws, parameters.motion)
+    return BACKENDS[parameters.motion](image, parameters.radius, parameters.sigma, draws)
 
 
 MOTION_BLUR = table(

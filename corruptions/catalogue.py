@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.imagemagick import BACKENDS
 from corruptions.literals import Severity
-from corruptions.motion import BACKENDS
 from corruptions.registry import find
 
 Image = NDArray[np.uint8]

@@ -1,13 +1,17 @@
-"""Motion blur by ImageMagick itself, called through Wand as in the published scripts. Wand is imported on first use."""
+"""Motion blur by a selected backend: the project's own, or ImageMagick itself, called through Wand as published.
+
+Wand is imported on first use.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels.smoothing.motion import QUANTUM
+from corruptions.kernels.smoothing import motion
 
 INSTALL_HINT = (
     'motion="imagemagick" needs ImageMagick and Wand: install the library (apt install libmagickwand-6.q16-6, or '
@@ -49,5 +53,12 @@ def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: floa
     with image_class().from_array(np.ascontiguousarray(colour)) as picture:
         picture.motion_blur(radius=radius, sigma=sigma, angle=angle)
         quanta = np.array(picture.export_pixels(channel_map="RGB", storage="short"), np.uint16)
-    levels = (quanta // QUANTUM).astype(np.uint8).reshape(colour.shape)
+    levels = (quanta // motion.QUANTUM).astype(np.uint8).reshape(colour.shape)
     return levels if image.shape[2:] else np.ascontiguousarray(levels[..., 0])
+
+
+BACKENDS: Mapping[str, Callable[[NDArray[np.uint8], int, float, float], NDArray[np.uint8]]] = {
+    "native": motion.motion_blur,
+    "imagemagick": motion_blur,
+}
+"""Name of a backend -> its function of (image, radius, sigma, angle), which returns the blurred image."""

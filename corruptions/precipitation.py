@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Image, table
 from corruptions.draws import DrawSource
+from corruptions.imagemagick import BACKENDS
 from corruptions.kernels.drawing import blend, distance
 from corruptions.kernels.sampling import zoom
 from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.kernels.smoothing import motion
-from corruptions.motion import motion_blur
 
 MIN_FALL, MAX_FALL = -135.0, -45.0
 """Range in degrees from which the direction of the snow is drawn."""
@@ -66,7 +66,7 @@ def add_snow(image: Image, parameters: Snow, draws: SnowDraws) -> Image:
         blurred = motion.layer_blur(flakes, (height, width), parameters.radius, parameters.sigma, draws.angle)
     else:
         flakes = blend.threshold_to_uint8(layer, parameters.threshold)
-        blurred = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
+        blurred = BACKENDS[parameters.motion](flakes, parameters.radius, parameters.sigma, draws.angle)
     return blend.add_snow(image, blurred, parameters.mix, SNOW_GAIN, SNOW_OFFSET)
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
+from corruptions.imagemagick import BACKENDS
 from corruptions.kernels.smoothing.gaussian_image import smooth_image
-from corruptions.motion import motion_blur
 from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.geometry import scaled
 from perturbations.kernels import sampling
@@ -40,7 +40,7 @@ def rotating_blur(views: Views, parameters: Motion, source: DrawSource, indices:
     def frame(index: int) -> NDArray[np.uint8]:
         angle = float((index + parameters.offset) * parameters.step)
         image = views.photograph if parameters.before_preparation else views.base
-        blurred = motion_blur(image, parameters.radius, parameters.sigma, angle, parameters.motion)
+        blurred = BACKENDS[parameters.motion](image, parameters.radius, parameters.sigma, angle)
         return views.prepare(blurred) if parameters.before_preparation else blurred
 
     return stack(views, indices, frame)

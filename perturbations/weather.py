@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
+from corruptions.imagemagick import BACKENDS
 from corruptions.kernels.colour import color
 from corruptions.kernels.drawing import blend
 from corruptions.kernels.sampling import zoom
 from corruptions.kernels.smoothing import gaussian as smoothing
-from corruptions.motion import motion_blur
 from corruptions.precipitation import SNOW_GAIN, SNOW_OFFSET, WATER_COLOUR, water_thickness
 from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.kernels import sampling
@@ -52,7 +52,7 @@ def rotating_snow(views: Views, parameters: Snow, source: DrawSource, indices: I
 
     def frame(index: int) -> NDArray[np.uint8]:
         angle = FIRST_FALL + FALL_STEP * index
-        blurred = motion_blur(flakes, parameters.radius, parameters.sigma, angle, parameters.motion)
+        blurred = BACKENDS[parameters.motion](flakes, parameters.radius, parameters.sigma, angle)
         return blend.add_snow(views.base, blurred, SNOW_KEPT, SNOW_GAIN, SNOW_OFFSET)
 
     return stack(views, indices, frame)

@@ -14,7 +14,6 @@ from corruptions.draws import PublishedDraws
 from corruptions.kernels.sampling import glass, zoom
 from corruptions.kernels.smoothing import defocus, gaussian, motion
 from corruptions.kernels.smoothing import gaussian_image as smoothing
-from corruptions.motion import motion_blur
 from tests.factories.images import noise
 
 SHAPES = ((16, 16, 3), (16, 40, 3), (61, 97, 3))
@@ -149,10 +148,13 @@ def test_glass_draws_equal_one_call_per_pixel():
 
 
 def test_motion_offsets_round_as_in_imagemagick():
-    assert motion.tap_offset(2, *motion.line_step(21, 0.0)) == (2, 0)
-    assert motion.tap_offset(2, *motion.line_step(21, 90.0)) == (0, 2)
-    assert motion.tap_offset(2, *motion.line_step(21, 180.0))[0] == -2
-    assert [motion.tap_offset(i, *motion.line_step(21, 45.0)) for i in range(3)] == [(0, 0), (1, 1), (1, 1)]
+    offsets = {
+        angle: motion.tap_offsets(21, *motion.line_step(21, angle)).tolist() for angle in (0.0, 45.0, 90.0, 180.0)
+    }
+    assert offsets[0.0][2] == [2, 0]
+    assert offsets[90.0][2] == [0, 2]
+    assert offsets[180.0][2][0] == -2
+    assert offsets[45.0][:3] == [[0, 0], [1, 1], [1, 1]]
 
 
 def test_motion_taps_on_one_pixel_are_merged():
@@ -168,11 +170,6 @@ def test_motion_rounds_like_a_16_bit_quantum():
     for level in np.linspace(0, 255, 10001):
         quantum = np.floor(motion.QUANTUM * level + 0.5)
         assert np.floor(quantum / motion.QUANTUM) == np.floor(level + motion.MAGICK[1] / motion.QUANTUM)
-
-
-def test_motion_blur_rejects_an_unknown_backend():
-    with pytest.raises(ValueError, match="'photoshop'; allowed: native, imagemagick"):
-        motion_blur(noise(16, 16), 3, 1.0, 0.0, "photoshop")
 
 
 def test_zoom_factors_include_the_excluded_end():

@@ -50,8 +50,8 @@ def motion_blur(image: Image, radius: int, sigma: float, angle: float) -> Image:
     width, height = image.shape[1], image.shape[0]
     weights = np.exp(-(np.arange(2 * radius + 1.0) ** 2) / (2.0 * sigma * sigma)) / (motion.SQRT_2PI * sigma)
     total = np.zeros(image.shape)
-    for i, weight in enumerate(weights / np.add.accumulate(weights)[-1]):
-        dx, dy = motion.tap_offset.py_func(i, *motion.line_step(weights.size, angle))
+    offsets = motion.tap_offsets(weights.size, *motion.line_step(weights.size, angle))
+    for (dx, dy), weight in zip(offsets, weights / np.add.accumulate(weights)[-1], strict=True):
         rows = np.clip(np.arange(height) + dy, 0, height - 1)
         columns = np.clip(np.arange(width) + dx, 0, width - 1)
         total += weight * (257.0 * image[rows][:, columns])

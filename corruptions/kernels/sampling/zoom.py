@@ -211,7 +211,7 @@ def add_zooms(total, zooms, uppers, lowers, shares, y):
 
 
 @inlined
-def reads_equal_pixels(image, y, x, count, down, across):
+def zooms_are_equal(image, y, x, count, down, across):
     """Return whether ``count`` pixels of a row and their zooms are in a rectangle of equal pixels."""
     top, bottom = min(y, down.lower[y].min()), max(y + 1, down.lower[y].max() + 2)
     left, right = min(x, across.lower[x].min()), max(x + count, across.lower[x + count - 1].max() + 2)
@@ -258,7 +258,7 @@ def publish_block(image, y, first, total, error, near, down, across, target):
         across: That across the image.
         target: uint8, as long as ``total``.
     """
-    is_flat = near > total.size // 2 and reads_equal_pixels(
+    is_flat = near > total.size // 2 and zooms_are_equal(
         image, y, first // CHANNELS, total.size // CHANNELS, down, across
     )
     for i in range(total.size):

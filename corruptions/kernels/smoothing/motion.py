@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -47,11 +46,14 @@ EXACT_BLOCK = 48
 
 
 @lru_cache(maxsize=256)
-def one_sided_weights(radius: int, sigma: float) -> NDArray[np.float64]:
-    """Return the weights of the 2 * radius + 1 taps, beginning at the pixel itself, in ImageMagick's order."""
-    weights = [exp(-(i * i) / (2.0 * sigma * sigma)) / (SQRT_2PI * sigma) for i in range(2 * radius + 1)]
-    *_, total = accumulate(weights)
-    return np.array([weight / total for weight in weights])
+def one_sided_weights(radius: int, sigma: float, pairwise: bool = False) -> NDArray[np.float64]:
+    """Return the weights of the 2 * radius + 1 taps, beginning at the pixel itself.
+
+    They are added up for their total in ImageMagick's order, or pairwise, as NumPy does for imagecorruptions.
+    """
+    weights = np.array([exp(-(i * i) / (2.0 * sigma * sigma)) / (SQRT_2PI * sigma) for i in range(2 * radius + 1)])
+    normalized: NDArray[np.float64] = weights / (weights.sum() if pairwise else np.cumsum(weights)[-1])
+    return normalized
 
 
 def line_step(width: int, angle: float) -> tuple[float, float, float]:
@@ -62,18 +64,15 @@ def line_step(width: int, angle: float) -> tuple[float, float, float]:
     return px, py, hypot(px, py)
 
 
-@inlined
-def tap_offset(i, px, py, length):
-    """Return (dx, dy) of tap ``i``. ImageMagick's order of operations is kept, because it decides rounding of ties."""
-    return math.ceil(i * py / length - 0.5), math.ceil(i * px / length - 0.5)
-
-
 @kernel
 def tap_offsets(count, px, py, length):
-    """Return the int64 offsets (T, 2) as (dx, dy) of all taps. The numbers come from :func:`line_step`."""
+    """Return the int64 offsets (T, 2) as (dx, dy) of all taps. The numbers come from :func:`line_step`.
+
+    ImageMagick's order of operations is kept, because it decides rounding of ties.
+    """
     offsets = np.empty((count, 2), np.int64)
     for i in range(count):
-        offsets[i, 0], offsets[i, 1] = tap_offset(i, px, py, length)
+        offsets[i] = math.ceil(i * py / length - 0.5), math.ceil(i * px / length - 0.5)
     return offsets
 
 
@@ -102,18 +101,6 @@ def fast_taps(offsets, weights):
     size = -(-count // BLOCK) * BLOCK
     bound = 255 * (4 * 2.0**-24 + left_out) + (size // BLOCK + 3) * 2.0**-17
     return fast[:size], sums[:size].astype(np.float32), bound
-
-
-@inlined
-def pad_row(source, channels, left, row):
-    """Write a row (W * channels) as floats to ``row``, with its first and last pixel repeated at the ends.
-
-    ``left`` is the number of pixels added before the first.
-    """
-    start = left * channels
-    stop = start + source.size
-    copy(source, row[start:stop])
-    extend(row, start, stop, channels)
 
 
 @inlined
@@ -155,7 +142,7 @@ def add_taps(values, starts, weights, initial, totals):
     ones, because these read much the same values.
 
     Args:
-        values: Rows as :func:`pad_row` writes them, one after another.
+        values: Rows with repeated ends, one after another.
         starts: (rows, taps) position in ``values`` of the first value that a tap reads, uint64.
         weights: (taps,). Their number is a multiple of BLOCK.
         initial: Added to each sum.
@@ -183,7 +170,9 @@ def sum_band(layer, top, ready, channels, offsets, weights, initial, ring, left,
     """Write the sums of the rows from ``top`` on to ``totals``. Return the number of rows in the ring so far."""
     last, rows = layer.shape[0] - 1, min(BAND, layer.shape[0] - top)
     while ready <= min(top + rows - 1 + offsets[:, 1].max(), last):
-        pad_row(layer[ready], channels, left, ring[ready & (ring.shape[0] - 1)])
+        row, start, stop = ring[ready & (ring.shape[0] - 1)], left * channels, left * channels + layer.shape[1]
+        copy(layer[ready], row[start:stop])
+        extend(row, start, stop, channels)
         ready += 1
     for y in range(rows):
         locate_taps(ring, top + y, last, left, channels, offsets, starts[y])
@@ -205,7 +194,7 @@ def published_value(pixels, y, i, channels, offsets, weights, rule):
 
 
 @inlined
-def reads_equal_pixels(pixels, y, first, last, offsets):
+def taps_are_equal(pixels, y, first, last, offsets):
     """Return whether the taps of the pixels first..last of row ``y`` are in a rectangle of equal pixels."""
     bottom, right = pixels.shape[0] - 1, pixels.shape[1] // 3 - 1
     top, low = min(max(y + offsets[:, 1].min(), 0), bottom), min(max(y + offsets[:, 1].max(), 0), bottom)
@@ -226,7 +215,7 @@ def publish_values(pixels, y, channels, offsets, weights, rule, found, row):
         while stop < found.size and found[stop] < first + EXACT_BLOCK:
             stop += 1
         is_flat = channels == 3 and stop - k > EXACT_BLOCK // 2
-        is_flat = is_flat and reads_equal_pixels(pixels, y, first // 3, found[stop - 1] // 3, offsets)
+        is_flat = is_flat and taps_are_equal(pixels, y, first // 3, found[stop - 1] // 3, offsets)
         for i in found[k:stop]:
             if is_flat and i >= first + 3:
                 row[i] = row[i - 3]
@@ -293,14 +282,6 @@ def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: floa
     return sum_taps(pixels, math.prod(image.shape[2:]), offsets, weights, MAGICK).reshape(image.shape)
 
 
-@lru_cache(maxsize=256)
-def float_weights(radius: int, sigma: float) -> NDArray[np.float64]:
-    """Return the weights of the 2 * radius + 1 taps in the order of imagecorruptions."""
-    weights = np.array([exp(-(i * i) / (2.0 * sigma * sigma)) / (SQRT_2PI * sigma) for i in range(2 * radius + 1)])
-    normalized: NDArray[np.float64] = weights / weights.sum()
-    return normalized
-
-
 def float_taps(
     shape: tuple[int, ...], radius: int, sigma: float, angle: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -309,7 +290,7 @@ def float_taps(
     Quirk: the taps end at the first one that is as far as the image is high or wide, and the others are not normalised
     again, so that narrow images become darker (imagecorruptions).
     """
-    weights = float_weights(radius, sigma)
+    weights = one_sided_weights(radius, sigma, pairwise=True)
     offsets = tap_offsets(weights.size, *line_step(weights.size, angle))
     outside = np.flatnonzero((np.abs(offsets) >= (shape[1], shape[0])).any(axis=1))
     count = outside[0] if outside.size else weights.size
