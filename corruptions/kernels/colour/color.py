@@ -31,15 +31,7 @@ def divide_by_6(x):
 
 @inlined
 def compute_hue(r, g, b, highest, delta):
-    """Return the hue in sixths of a turn, 0..6.
-
-    Args:
-        r: Red, 0..1.
-        g: Green, 0..1.
-        b: Blue, 0..1.
-        highest: Largest of the three channels.
-        delta: Largest minus smallest channel.
-    """
+    """Return the hue in sixths of a turn, 0..6. ``delta`` is the largest channel, ``highest``, minus the smallest."""
     # Selecting the operands before the division leaves one division instead of three.
     span = 1.0 if delta == 0.0 else delta
     difference = r - g if b == highest else (b - r if g == highest else g - b)

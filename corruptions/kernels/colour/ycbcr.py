@@ -26,16 +26,7 @@ CHROMA_ZERO = np.int16(128)
 
 
 class Factors(NamedTuple):
-    """Constants of a conversion, int16. Factors are in units of 1 / 8192.
-
-    Attributes:
-        black: Level of black.
-        luma: Factor of luma.
-        cr_to_red: Factor of Cr in red.
-        cb_to_green: Factor of Cb in green.
-        cr_to_green: Factor of Cr in green.
-        cb_to_blue: Factor of Cb in blue.
-    """
+    """Constants of a conversion, int16: the level of black, and factors in units of 1 / 8192."""
 
     black: np.int16
     luma: np.int16
@@ -93,15 +84,7 @@ def upsample(blue_row, red_row, factors, terms):
 
 @kernel
 def convert(luma, cb, cr, width, factors):
-    """Return interleaved RGB, uint8 (H, W * 3). Rows of planes may have padding.
-
-    Args:
-        luma: uint8, H rows of at least W values.
-        cb: uint8, H or H / 2 rows of at least W / 2 values, rounded up.
-        cr: As ``cb``.
-        width: W.
-        factors: Constants of the conversion.
-    """
+    """Return interleaved RGB, uint8 (H, W * 3). The planes are those of :func:`to_rgb`."""
     out = np.empty((luma.shape[0], 3 * width), np.uint8)
     repeats = luma.shape[0] // cb.shape[0]
     terms, planes = np.empty((3, width + width % 2), np.int16), np.empty((3, width), np.uint8)

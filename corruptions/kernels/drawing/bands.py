@@ -59,11 +59,8 @@ def draw_bands(pixels, lines, step):
             red, green, blue, grey = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
             for row in range(y, bottom):
                 for x in range(first, last):
-                    r, g, b = (
-                        np.int64(pixels[row, 3 * x]),
-                        np.int64(pixels[row, 3 * x + 1]),
-                        np.int64(pixels[row, 3 * x + 2]),
-                    )
+                    r, g = np.int64(pixels[row, 3 * x]), np.int64(pixels[row, 3 * x + 1])
+                    b = np.int64(pixels[row, 3 * x + 2])
                     red, green, blue = red + r, green + g, blue + b
                     grey += (RED * r + GREEN * g + BLUE * b + (1 << (BITS - 1))) >> BITS
             count = (bottom - y) * (last - first)

@@ -8,7 +8,7 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.powers import power
-from corruptions.kernels.sampling.float_sampling import WHITE, framed_pixels, row_buffers, sample_row, store_row
+from corruptions.kernels.sampling.float_sampling import framed_pixels, row_buffers, sample_row, store_row
 from corruptions.kernels.trigonometry import ROUND_64, cosine_sine
 
 TURN = 6.28318530718
@@ -23,7 +23,7 @@ SLOWNESS = 3.5
 """Time runs backwards by this multiple, less for each displacement."""
 SHARPNESS = 0.005
 """Factor of the coordinates in the brightness of a displacement."""
-ZERO, ONE, TINY = np.float32(0), np.float32(1), np.float32(1e-30)
+ZERO, ONE, TINY, WHITE = np.float32(0), np.float32(1), np.float32(1e-30), 255.0
 MEAN, CONTRAST, DARKEST = np.float32(1 / STEPS), np.float32(1.4), np.float32(1.17)
 
 FLAT = 1 - 0.001
@@ -101,17 +101,10 @@ def shadow(height, width, times, scale):
 
 @inlined
 def fill_positions(above, here, below, lens, y, rows, columns, slopes):
-    """Write where the pixels of a row are sampled, and the difference of the slopes down and right.
+    """Write where the pixels of row ``y`` are sampled, and the difference of the slopes down and right, float64 (W,).
 
-    Args:
-        above: Row above of the map, (W + 2,) with an additional column on both sides.
-        here: The row of the map.
-        below: Row below.
-        lens: Strength of the refraction in pixels.
-        y: Number of the row.
-        rows: float64 (W,), overwritten.
-        columns: float64 (W,), overwritten.
-        slopes: float64 (W,), overwritten.
+    ``above`` to ``below`` are rows of the map with an additional column on both sides, (W + 2,). ``lens`` is the
+    strength of the refraction in pixels.
     """
     for x in range(rows.size):
         down, right = np.float64(above[x + 1] - below[x + 1]), np.float64(here[x] - here[x + 2])

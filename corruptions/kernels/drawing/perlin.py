@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.colour.levels import clip
 from corruptions.kernels.drawing.blend import repeat_channels
 
 GRADIENTS = 256
@@ -51,11 +52,7 @@ def smoothstep(t):
 def fill_columns(side, points, fractions, weights):
     """Write the point of the lattice before each column, the distance from it, and the weight of the next point.
 
-    Args:
-        side: Side of a cell of the first octave in pixels.
-        points: int64 (OCTAVES, W), overwritten.
-        fractions: float64 (OCTAVES, W), overwritten.
-        weights: float64 (OCTAVES, W), overwritten.
+    ``side`` is that of a cell of the first octave in pixels. The others are (OCTAVES, W).
     """
     for octave in range(OCTAVES):
         for x in range(points.shape[1]):
@@ -69,12 +66,7 @@ def fill_columns(side, points, fractions, weights):
 def fill_line(line, gradients, columns, slopes, levels):
     """Write the noise near a line of the lattice as ``slope * offset + level``, with the offset from the line.
 
-    Args:
-        line: Number of the line.
-        gradients: (downs, rights, table) of :func:`gradient_table`.
-        columns: (points, fractions, weights) of :func:`fill_columns` for one octave.
-        slopes: float64 (W,), overwritten.
-        levels: float64 (W,), overwritten.
+    ``gradients`` are those of :func:`gradient_table`, ``columns`` what :func:`fill_columns` writes for one octave.
     """
     downs, rights, table = gradients
     points, fractions, weights = columns
@@ -88,14 +80,9 @@ def fill_line(line, gradients, columns, slopes, levels):
 
 @inlined
 def add_octave(offset, gain, above, below, total):
-    """Add the magnitude of the noise of a row between two lines of the lattice to ``total`` (W,).
+    """Add the magnitude of the noise, times ``gain``, of a row between two lines of the lattice to ``total`` (W,).
 
-    Args:
-        offset: Distance from the line above, 0..1, float64.
-        gain: Factor of the noise, float64.
-        above: (slopes, levels) of the line above.
-        below: (slopes, levels) of the line below.
-        total: float64 (W,).
+    ``above`` and ``below`` are what :func:`fill_line` writes for the two lines. The offset from the first is 0..1.
     """
     weight = smoothstep(offset)
     for x in range(total.size):
@@ -106,25 +93,14 @@ def add_octave(offset, gain, above, below, total):
 
 @inlined
 def blend_row(source, total, weight, veil, spread, target):
-    """Write a row blended with noise.
-
-    Args:
-        source: uint8 (W * 3,).
-        total: float64 (W,), sum of the octaves.
-        weight: Weight of the noise, 0..1.
-        veil: float64 (W,), overwritten.
-        spread: float64 (W * 3,), overwritten.
-        target: uint8 (W * 3,).
-    """
+    """Write a row blended with noise, the sum of its octaves. ``veil`` and ``spread`` (3 W,) are overwritten."""
     keep, white = np.float32(1 - weight), WHITE * weight
     for x in range(total.size):
         value = 0.5 * total[x] + 0.5
         veil[x] = white * (1.0 if value > 1.0 else value)
     repeat_channels(veil, spread)
     for i in range(source.size):
-        value = np.float64(keep * np.float32(source[i])) + spread[i]
-        value = value if value > 0.0 else 0.0
-        target[i] = np.uint8(np.int32(value if value < WHITE else WHITE))
+        target[i] = np.uint8(np.int32(clip(np.float64(keep * np.float32(source[i])) + spread[i])))
 
 
 @kernel

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import kernel
+from corruptions.kernels import inlined, kernel
 
 FRACTION = 16
 """Number of fraction bits of the positions at which edges of a polygon cross rows."""
 INSIDE = np.uint8(1)
+
+
+@inlined
+def sort_short(values, count):
+    """Sort the first values of an array. It is faster than NumPy's sort for a few."""
+    for i in range(1, count):
+        value, k = values[i], i
+        while k > 0 and values[k - 1] > value:
+            values[k] = values[k - 1]
+            k -= 1
+        values[k] = value
 
 
 @kernel
@@ -108,12 +119,9 @@ def fill_inside(lines, mask):
         found = 0
         for k in range(count):
             if tops[k] <= y < bottoms[k]:
-                crossing, place = starts[k] + (y - tops[k]) * slopes[k], found
-                while place > 0 and crossings[place - 1] > crossing:
-                    crossings[place] = crossings[place - 1]
-                    place -= 1
-                crossings[place] = crossing
+                crossings[found] = starts[k] + (y - tops[k]) * slopes[k]
                 found += 1
+        sort_short(crossings, found)
         for k in range(0, found, 2):
             first, last = -(-crossings[k] >> FRACTION), crossings[k + 1] >> FRACTION
             mask[y, max(first, 0) : max(last + 1, 0)] = INSIDE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.drawing.rasters import sort_short
 
 TRIANGLE, SQUARE, STAR, CIRCLE = range(4)
 """Kinds of shapes, in the order in which they are drawn."""
@@ -35,17 +36,6 @@ def paint(pixels, y, left, right, colour):
         for x in range(max(left, 0), min(right, row.size // 3 - 1) + 1):
             for channel in range(3):
                 row[3 * x + channel] = colour[channel]
-
-
-@inlined
-def sort_short(values, count):
-    """Sort the first values of an array. It is faster than NumPy's sort for a few."""
-    for i in range(1, count):
-        value, k = values[i], i
-        while k > 0 and values[k - 1] > value:
-            values[k] = values[k - 1]
-            k -= 1
-        values[k] = value
 
 
 @inlined

@@ -40,15 +40,8 @@ def fill_rays(normals, mean, least, lengths, slopes):
 def fill_reach(dy, column, per_radian, lengths, slopes, between, rays, reach):
     """Write where each pixel of a row lies between two rays, 0..1, and (length of the rays / distance)^2.
 
-    Args:
-        dy: Distance of the row from the centre, float32.
-        column: Column of the centre.
-        per_radian: Rays per radian, float32.
-        lengths: float32 (n + 1,) of :func:`fill_rays`.
-        slopes: float32 (n + 1,) of :func:`fill_rays`.
-        between: float32 (W,), overwritten.
-        rays: uint32 (W,), overwritten.
-        reach: float32 (W,), overwritten.
+    ``dy`` is the distance of the row from the centre. ``lengths`` and ``slopes`` are those of :func:`fill_rays`. The
+    numbers of the rays are written to ``rays``, uint32 (W,). All others are float32.
     """
     for x in range(between.size):
         ray = (arctangent(np.float32(x - column), dy) + PI) * per_radian
@@ -119,10 +112,8 @@ def fade_inside(pixels, centres, counts, normals, mean):
     """
     height, width = pixels.shape[0], pixels.shape[1] // 3
     out = np.empty_like(pixels)
-    lengths, slopes = (
-        np.empty((counts.size, MOST_RAYS), np.float32),
-        np.empty((counts.size, MOST_RAYS), np.float32),
-    )
+    lengths = np.empty((counts.size, MOST_RAYS), np.float32)
+    slopes = np.empty_like(lengths)
     first = 0
     for k in range(counts.size):
         fill_rays(normals[first : first + counts[k]], mean, SHORTEST, lengths[k], slopes[k])

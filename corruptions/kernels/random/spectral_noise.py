@@ -23,15 +23,6 @@ def word(turn):
 
 
 @inlined
-def fill_cosines(turns, cosines, sines):
-    """Write cosine and sine (float32) of fractions of a turn."""
-    for i in range(turns.size):
-        cosine, sine = cosine_sine(word(turns[i]))
-        cosines[i] = cosine
-        sines[i] = sine
-
-
-@inlined
 def add_reversed(first, first_weights, second, second_weights, sign, target):
     """Write the weighted sum of two rows, the second times ``sign``, to ``target`` from its end to its start."""
     last = target.size - 1
@@ -78,7 +69,9 @@ def noise_spectrum(turns, weights, opposite):
     first = turns.shape[1] - weights.shape[1]
     middle = (height + 1) // 2
     cosines, sines = np.empty(turns.shape, np.float32), np.empty(turns.shape, np.float32)
-    fill_cosines(turns.reshape(-1), cosines.reshape(-1), sines.reshape(-1))
+    flat, flat_cosines, flat_sines = turns.reshape(-1), cosines.reshape(-1), sines.reshape(-1)
+    for i in range(flat.size):
+        flat_cosines[i], flat_sines[i] = cosine_sine(word(flat[i]))
     out = np.empty((2, height, last + 1), np.float32)
     for r in range(height):
         target, other = (middle - r) % height, (r - 1 - height % 2) % height

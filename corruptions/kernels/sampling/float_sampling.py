@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.colour.levels import clip
 from corruptions.kernels.planes import gather, interleave, pack
 from corruptions.kernels.sampling.fixed_sampling import framed
 
 BYTE, GREEN, BLUE = np.uint32(0xFF), np.uint32(8), np.uint32(16)
 """Bits of a channel, and the shifts to the second and the third channel of a packed pixel."""
-BLACK, WHITE = 0.0, 255.0
-"""Lowest and highest level."""
 
 
 @kernel
@@ -61,12 +60,8 @@ def blend(taps, shift, weights):
 def sample_row(pixels, size, rows, columns, buffers):
     """Return the levels of an image at one position per pixel of a row, float64 (3, W), 0..255.
 
-    Args:
-        pixels: What :func:`framed_pixels` returns.
-        size: Height and width of the image without its frame.
-        rows: float64 (W,), row of each position.
-        columns: float64 (W,), column of each position.
-        buffers: Of :func:`row_buffers`. The levels are in its last array.
+    ``pixels`` is what :func:`framed_pixels` returns for an image of ``size``. ``rows`` and ``columns`` are the
+    positions, float64 (W,), and ``buffers`` those of :func:`row_buffers`, the last of which is returned.
     """
     height, width = size
     indices, uppers, lowers, planes = buffers
@@ -79,10 +74,8 @@ def sample_row(pixels, size, rows, columns, buffers):
     for x in range(rows.size):
         _, upper, lower = split(rows[x], height)
         _, left, right = split(columns[x], width)
-        taps, weights = (
-            (uppers[2 * x], uppers[2 * x + 1], lowers[2 * x], lowers[2 * x + 1]),
-            (left, right, upper, lower),
-        )
+        taps = uppers[2 * x], uppers[2 * x + 1], lowers[2 * x], lowers[2 * x + 1]
+        weights = left, right, upper, lower
         reds[x] = blend(taps, np.uint32(0), weights)
         greens[x] = blend(taps, GREEN, weights)
         blues[x] = blend(taps, BLUE, weights)
@@ -96,6 +89,5 @@ def store_row(planes, target):
     for c in range(3):
         plane, row = planes[c], levels[c]
         for x in range(plane.size):
-            level = plane[x] if plane[x] > BLACK else BLACK
-            row[x] = np.uint8(np.int32(level if level < WHITE else WHITE))
+            row[x] = np.uint8(np.int32(clip(plane[x])))
     interleave(levels[0], levels[1], levels[2], target)

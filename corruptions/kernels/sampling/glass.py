@@ -51,6 +51,9 @@ def copy_neighbours(flat, shape, offsets, delta):
 
 
 def shuffle(image: NDArray[np.uint8], offsets: NDArray[np.integer], delta: int) -> NDArray[np.uint8]:
-    """Return a new uint8 array (H, W, 3) after :func:`copy_neighbours`. The last axis of ``offsets`` is (dx, dy)."""
+    """Return a new uint8 array (H, W, 3) after :func:`copy_neighbours`.
+
+    The last axis of ``offsets`` is (dx, dy), both -128..127: they are packed as int8, without a check.
+    """
     pairs = offsets.astype(np.int8, copy=False).view(np.int16)[..., 0]
     return copy_neighbours(image.reshape(-1), image.shape[:2], pairs, delta).reshape(image.shape)

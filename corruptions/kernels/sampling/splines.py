@@ -161,15 +161,9 @@ def tap_weights(t, share):
 
 @kernel
 def average_turns(knots, turns, shares, lanes):
-    """Return the weighted mean of an image turned by several angles about its centre, uint8 (H, W, 3).
+    """Return what :func:`turn_blur` returns. Positions outside of the image count as black.
 
-    Positions outside of the image count as black.
-
-    Args:
-        knots: Coefficients, see :func:`coefficients`.
-        turns: Cosine and sine of each angle, float64 (n, 2).
-        shares: Weight of each angle, float32 (n,), of sum 1.
-        lanes: ``LANES`` as one row.
+    ``knots`` are the :func:`coefficients` of the image, ``lanes`` is LANES as one row.
     """
     height, width = knots.shape[0] - TAPS + 1, knots.shape[1] - TAPS + 1
     out = np.empty((height, width, 3), np.uint8)

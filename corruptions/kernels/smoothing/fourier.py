@@ -144,10 +144,8 @@ def divide_by_odd(source, target, factor, rest, stride, cosines, sines):
                     cosine, sine = cosines[root], sines[root]
                     pair = q * 4 * lanes
                     even, even_i = even + load(pairs, pair) * cosine, even_i + load(pairs, pair + lanes) * cosine
-                    odd, odd_i = (
-                        odd + load(pairs, pair + 2 * lanes) * sine,
-                        odd_i + load(pairs, pair + 3 * lanes) * sine,
-                    )
+                    odd = odd + load(pairs, pair + 2 * lanes) * sine
+                    odd_i = odd_i + load(pairs, pair + 3 * lanes) * sine
                 put(target, write + j * jump, even - odd_i, even_i + odd, cosines[j * turn], sines[j * turn])
                 far = factor - j
                 put(target, write + far * jump, even + odd_i, even_i - odd, cosines[far * turn], sines[far * turn])

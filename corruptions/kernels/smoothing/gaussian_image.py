@@ -91,16 +91,9 @@ def weigh_rows(values, rows, half, lines):
             middle, bottom = y + radius, y + 2 * radius
             a, b = load(values, rows[middle] + x) * half[0], load(values, rows[middle + 1] + x) * half[0]
             c, d = load(values, rows[middle + 2] + x) * half[0], load(values, rows[middle + 3] + x) * half[0]
-            above_a, above_b, above_c = (
-                load(values, rows[y] + x),
-                load(values, rows[y + 1] + x),
-                load(values, rows[y + 2] + x),
-            )
-            below_b, below_c, below_d = (
-                load(values, rows[bottom + 1] + x),
-                load(values, rows[bottom + 2] + x),
-                load(values, rows[bottom + 3] + x),
-            )
+            above_a, above_b = load(values, rows[y] + x), load(values, rows[y + 1] + x)
+            above_c, below_b = load(values, rows[y + 2] + x), load(values, rows[bottom + 1] + x)
+            below_c, below_d = load(values, rows[bottom + 2] + x), load(values, rows[bottom + 3] + x)
             for k in range(radius, 0, -1):
                 above_d, below_a = load(values, rows[middle + 3 - k] + x), load(values, rows[middle + k] + x)
                 weight = fill(half[k])
