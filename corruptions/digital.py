@@ -98,13 +98,10 @@ def draw_elastic(source: DrawSource, image: Image, parameters: Elastic | ScaledE
     shape = image.shape[:2]
     if isinstance(parameters, ScaledElastic):
         reach = parameters.reach * shape[0]  # quirk: of the height, along both axes (imagecorruptions)
-        return ElasticDraws(
-            np.zeros((3, 2)), source.uniform(-reach, reach, shape), source.uniform(-reach, reach, shape)
-        )
-    reach = parameters.jitter
-    return ElasticDraws(
-        source.uniform(-reach, reach, (3, 2)), source.uniform(-1, 1, shape), source.uniform(-1, 1, shape)
-    )
+        corners: NDArray[np.floating] = np.zeros((3, 2))
+    else:
+        reach, corners = 1.0, source.uniform(-parameters.jitter, parameters.jitter, (3, 2))
+    return ElasticDraws(corners, source.uniform(-reach, reach, shape), source.uniform(-reach, reach, shape))
 
 
 def distort(image: Image, parameters: Elastic | ScaledElastic, draws: ElasticDraws) -> Image:
@@ -117,7 +114,7 @@ def distort(image: Image, parameters: Elastic | ScaledElastic, draws: ElasticDra
         mirrored.displacements(field, sigmas, ELASTIC_TRUNCATE, parameters.alpha) for field in (draws.right, draws.down)
     )
     if isinstance(parameters, ScaledElastic):
-        return elastic.displace(elastic.padded(image), right, down)
+        return elastic.displace(np.pad(image.reshape(-1), (0, elastic.PADDING)), right, down)
     inverse = elastic.affine_inverse(height, width, draws.jitter).astype(np.float32)
     return elastic.displace(elastic.warp(image, inverse), right, down)
 

@@ -124,7 +124,11 @@ def load(folder: str | None, index: int, scale: float) -> NDArray[np.uint8]:
     return np.asarray(pixels, np.uint8)
 
 
-def covering_shape(texture: tuple[int, int], image: tuple[int, int]) -> tuple[int, int]:
+ENLARGEMENT = 1.1
+"""Factor by which every texture is enlarged in the profile of detection, also one that covers the image."""
+
+
+def covering_shape(texture: tuple[int, int], image: tuple[int, int], enlarged: bool = False) -> tuple[int, int]:
     """Return the shape to which a texture is enlarged for an image: larger than the image along both axes.
 
     A texture that is large enough keeps its shape. A smaller one is enlarged by the smallest sufficient factor. This
@@ -133,10 +137,15 @@ def covering_shape(texture: tuple[int, int], image: tuple[int, int]) -> tuple[in
     Args:
         texture: Shape of the texture (rows, columns).
         image: Shape of the image (rows, columns).
+        enlarged: Whether for the profile of detection. Quirk: there, it is always enlarged, by a tenth more than the
+            image needs (imagecorruptions).
 
     Returns:
         The shape (rows, columns).
     """
+    if enlarged:
+        factor = max(1, *(side / own for own, side in zip(texture, image, strict=True))) * ENLARGEMENT
+        return math.ceil(texture[0] * factor), math.ceil(texture[1] * factor)
     factor = max((needed + 1) / side for side, needed in zip(texture, image, strict=True))
     if factor <= 1.0:
         return texture
@@ -145,7 +154,7 @@ def covering_shape(texture: tuple[int, int], image: tuple[int, int]) -> tuple[in
 
 
 def covering_part(
-    texture: NDArray[np.uint8], image: tuple[int, int], row: int, column: int
+    texture: NDArray[np.uint8], image: tuple[int, int], corner: tuple[int, int], enlarged: bool = False
 ) -> tuple[NDArray[np.uint8], int, int]:
     """Return an array with the part of a texture that covers an image, and the part's position in this array.
 
@@ -154,42 +163,14 @@ def covering_part(
     Args:
         texture: uint8 RGB (rows, columns, 3).
         image: Shape of the image (H, W).
-        row: First row of the part in the texture of :func:`covering_shape`.
-        column: First column of the part there.
+        corner: First row and column of the part in the texture of :func:`covering_shape`.
+        enlarged: Whether for the profile of detection, where textures are enlarged by cubic interpolation.
 
     Returns:
         uint8 RGB array, row, column.
     """
-    shape = covering_shape((texture.shape[0], texture.shape[1]), image)
+    shape = covering_shape((texture.shape[0], texture.shape[1]), image, enlarged)
     if shape == texture.shape[:2]:
-        return texture, row, column
-    return resize_linear(texture, shape, (row, column), image), 0, 0
-
-
-ENLARGEMENT = 1.1
-"""Factor by which every texture is enlarged in the profile of detection, also one that covers the image."""
-
-
-def enlarged_shape(texture: tuple[int, int], image: tuple[int, int]) -> tuple[int, int]:
-    """Return the shape (rows, columns) to which a texture is enlarged in the profile of detection.
-
-    Quirk: it is always enlarged, by a tenth more than the image needs (imagecorruptions).
-
-    Args:
-        texture: Shape of the texture (rows, columns).
-        image: Shape of the image (rows, columns).
-    """
-    needed = max(1, *(side / own for own, side in zip(texture, image, strict=True)))
-    rows, columns = (math.ceil(side * (needed * ENLARGEMENT)) for side in texture)
-    return rows, columns
-
-
-def enlarged_part(
-    texture: NDArray[np.uint8], image: tuple[int, int], row: int, column: int
-) -> tuple[NDArray[np.uint8], int, int]:
-    """Return the part of an enlarged texture that covers an image, and its position there, 0, 0.
-
-    Arguments are those of :func:`covering_part`.
-    """
-    shape = enlarged_shape((texture.shape[0], texture.shape[1]), image)
-    return resize_cubic(texture, shape, (row, column), image), 0, 0
+        return texture, *corner
+    resize = resize_cubic if enlarged else resize_linear
+    return resize(texture, shape, corner, image), 0, 0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,32 +14,8 @@ from corruptions.draws import DrawSource
 from corruptions.kernels.colour import color
 from corruptions.kernels.drawing import blend, fog
 
-Table = Mapping[str, Sequence[Any]]
-"""A parameter table: profile -> one row per severity."""
-
-
-def per_profile(rows: Table, field: str, values: Mapping[str, float]) -> Table:
-    """Return a parameter table with one field set to a value per profile.
-
-    Args:
-        rows: The table.
-        field: Name of the field.
-        values: Profile -> value of the field.
-
-    Returns:
-        A new table.
-    """
-    return {
-        profile: tuple(replace(row, **{field: values[profile]}) for row in severities)
-        for profile, severities in rows.items()
-    }
-
-
 DRAWN_TEXTURES = 5
 """Quirk: the published scripts list six textures but draw from the first five."""
-
-FROST_SCALES: Mapping[str, float] = {"imagenet": 1.0, "inception": 1.0, "tiny": 0.3, "cifar": 0.2}
-"""Profile -> factor by which the textures are resized before a part is cropped."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +44,7 @@ def draw_frost(source: DrawSource, image: Image, parameters: Frost) -> FrostDraw
     """Draw a texture and a part of it as large as the image."""
     index = source.integer(0, DRAWN_TEXTURES)
     texture = textures.load(parameters.frost_folder, index, parameters.scale)
-    covering = textures.enlarged_shape if parameters.enlarged else textures.covering_shape
-    rows, columns = covering(texture.shape[:2], image.shape[:2])
+    rows, columns = textures.covering_shape(texture.shape[:2], image.shape[:2], parameters.enlarged)
     row = source.integer(0, rows - image.shape[0])
     return FrostDraws(index, row, source.integer(0, columns - image.shape[1]))
 
@@ -79,27 +53,20 @@ def add_frost(image: Image, parameters: Frost, draws: FrostDraws) -> Image:
     """Return the image blended with a part of a frost texture."""
     texture = textures.load(parameters.frost_folder, draws.texture, parameters.scale)
     height, width, channels = image.shape
-    covering = textures.enlarged_part if parameters.enlarged else textures.covering_part
-    layer, row, column = covering(texture, (height, width), draws.row, draws.column)
+    place = draws.row, draws.column
+    layer, row, column = textures.covering_part(texture, (height, width), place, parameters.enlarged)
     pixels, frost = image.reshape(height, -1), layer.reshape(layer.shape[0], -1)
     keep, add = float(parameters.keep), float(parameters.add)
     return blend.add_frost(pixels, frost, row, column * channels, keep, add).reshape(image.shape)
 
 
-FROST = per_profile(
-    table(
-        Frost,
-        imagenet=[(1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)],
-        inception=[(1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)],
-        tiny=[(1, 0.3), (0.9, 0.4), (0.8, 0.45), (0.75, 0.5), (0.7, 0.55)],
-        cifar=[(1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)],
-    ),
-    "scale",
-    FROST_SCALES,
+FROST = table(
+    Frost,
+    imagenet=[(1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)],
+    inception=[(1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)],
+    tiny=[(1, 0.3, 0.3), (0.9, 0.4, 0.3), (0.8, 0.45, 0.3), (0.75, 0.5, 0.3), (0.7, 0.55, 0.3)],
+    cifar=[(1, 0.2, 0.2), (1, 0.3, 0.2), (0.9, 0.4, 0.2), (0.85, 0.4, 0.2), (0.75, 0.45, 0.2)],
 )
-
-FOG_MAP_SIDES: Mapping[str, int] = {"imagenet": 256, "inception": 512, "tiny": 64, "cifar": 32}
-"""Profile -> side in pixels of the height map, which is then cropped to the image."""
 
 LARGEST_MAP = 8192
 """Largest side in pixels of the height map. It is square for any image, and its memory is proportional to its area."""
@@ -111,7 +78,7 @@ class Fog:
 
     amount: float
     decay: float
-    map_side: int = FOG_MAP_SIDES["imagenet"]
+    map_side: int = 256
 
 
 def map_side(image: Image, parameters: Fog) -> int:
@@ -134,7 +101,8 @@ def draw_heights(source: DrawSource, image: Image, parameters: Fog) -> NDArray[n
 
     Numbers for coarse points come first, as in the published scripts.
     """
-    return source.uniform(0.0, 1.0, (fog.count_draws(map_side(image, parameters)),))
+    side = map_side(image, parameters)
+    return source.uniform(0.0, 1.0, (side * side - 1,))
 
 
 def add_fog(image: Image, parameters: Fog, draws: NDArray[np.floating]) -> Image:
@@ -142,16 +110,12 @@ def add_fog(image: Image, parameters: Fog, draws: NDArray[np.floating]) -> Image
     return fog.fog(image, draws, map_side(image, parameters), parameters.amount, parameters.decay)
 
 
-FOG = per_profile(
-    table(
-        Fog,
-        imagenet=[(1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)],
-        inception=[(1.5, 2), (2, 2), (2.5, 1.8), (2.5, 1.6), (3, 1.5)],
-        tiny=[(0.4, 3), (0.7, 3), (1, 2.5), (1.5, 2), (2, 1.75)],
-        cifar=[(0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75)],
-    ),
-    "map_side",
-    FOG_MAP_SIDES,
+FOG = table(
+    Fog,
+    imagenet=[(1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)],
+    inception=[(1.5, 2, 512), (2, 2, 512), (2.5, 1.8, 512), (2.5, 1.6, 512), (3, 1.5, 512)],
+    tiny=[(0.4, 3, 64), (0.7, 3, 64), (1, 2.5, 64), (1.5, 2, 64), (2, 1.75, 64)],
+    cifar=[(0.2, 3, 32), (0.5, 3, 32), (0.75, 2.5, 32), (1, 2, 32), (1.5, 1.75, 32)],
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from corruptions import textures
 from corruptions.catalogue import PROFILE_SIDES
-from corruptions.weather import DRAWN_TEXTURES, FROST, FROST_SCALES, add_frost, draw_frost
+from corruptions.weather import DRAWN_TEXTURES, FROST, add_frost, draw_frost
 
 
 class Highest:
@@ -34,7 +34,7 @@ def test_textures_are_rgb_without_alpha_and_scaled_per_profile():
         blue_first = cv2.imread(str(folder / texture.name), cv2.IMREAD_COLOR)
         whole = textures.load(None, index, 1.0)
         assert (whole == blue_first[..., ::-1]).all()
-        for scale in set(FROST_SCALES.values()) - {1.0}:
+        for scale in {rows[0].scale for rows in FROST.values()} - {1.0}:
             expected = tuple(round(side * scale) for side in whole.shape[:2])
             assert np.abs(np.subtract(textures.load(None, index, scale).shape[:2], expected)).max() <= 1
 
@@ -43,12 +43,12 @@ def test_textures_are_rgb_without_alpha_and_scaled_per_profile():
 def test_scaled_and_enlarged_textures_equal_opencv():
     for index in range(len(textures.TEXTURES)):
         whole = textures.load(None, index, 1.0)
-        for scale in set(FROST_SCALES.values()) - {1.0}:
+        for scale in {rows[0].scale for rows in FROST.values()} - {1.0}:
             expected = cv2.resize(whole, None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
             np.testing.assert_array_equal(textures.load(None, index, scale), expected)
             shape = textures.covering_shape(expected.shape[:2], (300, 200))
             enlarged = cv2.resize(expected, shape[::-1], interpolation=cv2.INTER_LINEAR)
-            part, row, column = textures.covering_part(expected, (300, 200), shape[0] - 300, shape[1] - 200)
+            part, row, column = textures.covering_part(expected, (300, 200), (shape[0] - 300, shape[1] - 200))
             window = part[row : row + 300, column : column + 200]
             np.testing.assert_array_equal(window, enlarged[-300:, -200:])
 
@@ -56,7 +56,7 @@ def test_scaled_and_enlarged_textures_equal_opencv():
 def test_textures_keep_their_size_at_published_sides():
     for profile, side in PROFILE_SIDES.items():
         for index in range(DRAWN_TEXTURES):
-            shape = textures.load(None, index, FROST_SCALES[profile]).shape[:2]
+            shape = textures.load(None, index, FROST[profile][0].scale).shape[:2]
             assert textures.covering_shape(shape, (side, side)) == shape
 
 
@@ -77,7 +77,7 @@ def test_the_last_corner_has_a_complete_crop(profile, shape):
     draws = draw_frost(Highest(), image, parameters)
     frosted = add_frost(image, parameters, draws)
     texture = textures.load(None, draws.texture, parameters.scale)
-    layer, row, column = textures.covering_part(texture, shape, draws.row, draws.column)
+    layer, row, column = textures.covering_part(texture, shape, (draws.row, draws.column))
     part = layer[row : row + shape[0], column : column + shape[1]]
     assert part.shape == image.shape
     assert (frosted == (parameters.add * part).astype(np.uint8)).all()

@@ -16,7 +16,8 @@ def test_the_map_is_enlarged_only_for_larger_images():
     parameters = weather.FOG["imagenet"][0]
     shapes = {(16, 40): 256, (300, 500): 512, (16, 8192): 8192}
     assert {shape: weather.map_side(np.empty((*shape, 3)), parameters) for shape in shapes} == shapes
-    assert {name: rows[0].map_side for name, rows in weather.FOG.items()} == dict(weather.FOG_MAP_SIDES)
+    sides = {"imagenet": {256}, "inception": {512}, "tiny": {64}, "cifar": {32}}
+    assert {name: {row.map_side for row in rows} for name, rows in weather.FOG.items()} == sides
 
 
 def test_fog_keeps_a_black_image():

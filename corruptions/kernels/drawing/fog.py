@@ -16,11 +16,6 @@ FIRST_ROUGHNESS = 100.0
 """Roughness of the first, coarsest step."""
 
 
-def count_draws(side: int) -> int:
-    """Return how many uniform numbers a map of this side needs: one for each point except the first corner."""
-    return side * side - 1
-
-
 @inlined
 def displaced(total, roughness, u):
     """Return the height of a point: the mean of four points plus a random part. ``u`` is uniform in 0..1.
@@ -95,7 +90,7 @@ def height_map(draws, side, decay, height):
     Each step stores its points contiguously. In place, the last step would read them at the stride of the coarse grid.
 
     Args:
-        draws: Uniform floats in 0..1, ``count_draws(side)`` of them.
+        draws: Uniform floats in 0..1, ``side * side - 1`` of them, one for each point except the first corner.
         side: A power of two.
         decay: Factor by which the roughness decreases from step to step.
         height: Number of rows that are needed. A few more follow.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.planes import to_unit
 from corruptions.kernels.smoothing.waves import mirror_index
@@ -235,19 +235,11 @@ def warp(image, inverse):
 
 
 @kernel
-def padded(image):
-    """Return the levels of an image, uint8 (H * W * 3 + PADDING,)."""
-    out = np.zeros(image.size + PADDING, np.uint8)
-    copy(image.reshape(-1), out[: image.size])
-    return out
-
-
-@kernel
 def displace(source, right, down):
     """Return an image after displacement, truncated, uint8 (H, W, 3).
 
     Args:
-        source: Values of :func:`warp`, or levels of :func:`padded`.
+        source: Values of :func:`warp`, or levels, uint8 (H * W * 3 + PADDING,).
         right: float32 (H, W). Pixel (x, y) is sampled at (x, y) + (right, down).
         down: float32 (H, W).
     """
