@@ -82,7 +82,7 @@ extra, the name of validation in the published archives."""
 get = _REGISTRY.get
 
 _DRAWN_FAMILIES = (candidates, noise_3dcc, watermark, laion_c, fourier)
-"""Modules of families whose draws are mappings: each has CORRUPTIONS, name -> transform, and GROUPS."""
+"""Modules of families whose draws are mappings: each has a GROUP, and CORRUPTIONS, name -> transform."""
 
 _DRAWN: Mapping[str, Transform] = {name: row for each in _DRAWN_FAMILIES for name, row in each.CORRUPTIONS.items()}
 """Name -> transform whose draws are a mapping, for ``draw`` and ``apply``."""
@@ -95,7 +95,8 @@ TRANSFORMS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **
 
 ALL_GROUPS: Mapping[str, tuple[str, ...]] = {
     **GROUPS,
-    **{group: members for each in (c_bar, *_DRAWN_FAMILIES) for group, members in each.GROUPS.items()},
+    **{each.GROUP: tuple(each.CORRUPTIONS) for each in (c_bar, *_DRAWN_FAMILIES)},
+    "syn2nat": candidates.SYN2NAT,
 }
 """Group -> names in published order, of all families."""
 

@@ -209,6 +209,3 @@ CORRUPTIONS: Mapping[str, Transform] = {
     )
 }
 """Name -> transform."""
-
-GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CORRUPTIONS)}
-"""Group -> names."""

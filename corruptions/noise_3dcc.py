@@ -95,6 +95,3 @@ CORRUPTIONS: Mapping[str, Transform] = {
     )
 }
 """Name -> corruption."""
-
-GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CORRUPTIONS)}
-"""Group -> names."""

@@ -149,6 +149,3 @@ CORRUPTIONS: Mapping[str, Transform] = {
     "watermark": Transform("watermark", 1, GROUP, {"imagenet": (None,)}, add_watermark, smallest=1)
 }
 """Name -> transform."""
-
-GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CORRUPTIONS)}
-"""Group -> names."""

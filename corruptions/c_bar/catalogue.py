@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-GROUP = "c-bar"
-"""Group of these corruptions."""
-
 Size = tuple[int, int]
 """Height and width of an image in pixels."""
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import GROUP, Size, scaled
-from corruptions.catalogue import Image, Transform
+from corruptions.c_bar.catalogue import Size, scaled
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin, exp
 from corruptions.kernels.drawing import lines
@@ -140,12 +140,3 @@ def draw_bundle(source: DrawSource, image: Image, level: float) -> Bundle:
 def add_lines(image: Image, level: float, bundle: Bundle) -> Image:
     """Return the image with grey lines."""
     return lines.draw_lines(image, bundle.draws, bundle.angle, bundle.variation, float(min(image.shape[:2])))
-
-
-CORRUPTIONS: tuple[Transform, ...] = (
-    Transform("pinch_and_twirl", 1, GROUP, {"cifar": (5.5, 6, 6.5, 8.5, 10)}, twirl, draw_twirls),
-    Transform("ripple", 1, GROUP, {"cifar": (5.5, 6, 6.5, 7.5, 8)}, ripple, draw_waves),
-    Transform("circular_motion_blur", 1, GROUP, {"cifar": (2.8, 3.6, 4.4, 5.2, 6)}, circular_motion_blur),
-    Transform("lines", 1, GROUP, {"cifar": (0.5, 1, 1.5, 2, 2.5)}, add_lines, draw_bundle),
-    Transform("transverse_chromatic_abberation", 1, GROUP, {"cifar": (1, 2, 5, 9, 10)}, zoom_channels, draw_order),
-)

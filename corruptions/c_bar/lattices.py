@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import GROUP, scaled
-from corruptions.catalogue import Image, Transform
+from corruptions.c_bar.catalogue import scaled
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
 from corruptions.kernels.drawing import checkerboard, perlin
@@ -61,11 +61,3 @@ def cut_out(image: Image, level: float, draws: Board) -> Image:
     cells = draws.hidden.view(np.uint8)
     cut: Image = checkerboard.hide_cells(image.reshape(image.shape[0], -1), cells, cosine, sine, draws.side)
     return cut.reshape(image.shape)
-
-
-CORRUPTIONS: tuple[Transform, ...] = (
-    Transform("perlin_noise", 2, GROUP, {"imagenet": (4.6, 5.2, 5.8, 7.6, 8.8)}, add_noise, draw_gradients),
-    Transform(
-        "checkerboard_cutout", 1, GROUP, {"imagenet": (2, 3, 4, 5, 6), "cifar": (1, 2, 3, 4, 5)}, cut_out, draw_board
-    ),
-)

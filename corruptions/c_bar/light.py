@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import GROUP, scaled
-from corruptions.catalogue import Image, Transform
+from corruptions.c_bar.catalogue import scaled
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
 from corruptions.kernels.drawing import caustics, sparkles
 from corruptions.kernels.smoothing import gaussian as smoothing
-from corruptions.kernels.smoothing import mirrored
+from corruptions.margins import with_margins
 
 
 class Water(NamedTuple):
@@ -41,7 +42,8 @@ def refract(image: Image, level: float, draws: Water) -> Image:
     height, width, _ = image.shape
     times = [draws.time * (1 - caustics.SLOWNESS / (k + 1)) for k in range(caustics.STEPS)]
     turns = np.array([cos_sin(time) for time in times], np.float32)
-    rough = mirrored.pad_mirrored(caustics.shadow(height, width, turns, draws.scale), MARGIN, MARGIN)
+    shadow = caustics.shadow(height, width, turns, draws.scale)
+    rough = with_margins(shadow, MARGIN, MARGIN, cv2.BORDER_REFLECT)
     smooth = smoothing.smooth_plane(rough, SIGMA)[MARGIN : MARGIN + height, MARGIN : MARGIN + width]
     darkness = np.pad(smooth, 1, constant_values=OUTSIDE)
     lens, light = scaled(level, LENS * min(height, width)), scaled(level, LIGHT)
@@ -105,19 +107,3 @@ def add_stars(image: Image, level: float, draws: Stars) -> Image:
     """Return the image with stars that fade to white."""
     radius = scaled(level, SPARKLE_RADIUS) * min(image.shape[:2])
     return sparkles.fade_inside(image.reshape(image.shape[0], -1), *draws, radius).reshape(image.shape)
-
-
-CORRUPTIONS: tuple[Transform, ...] = (
-    Transform("caustic_refraction", 1, GROUP, {"imagenet": (2.35, 3.2, 4.9, 6.6, 9.15)}, refract, draw_water),
-    Transform(
-        "inverse_sparkles",
-        1,
-        GROUP,
-        {"imagenet": (1, 2, 4, 9, 10), "cifar": (1, 1.5, 2.5, 4.5, 5)},
-        fade_outside,
-        draw_star,
-    ),
-    Transform(
-        "sparkles", 1, GROUP, {"imagenet": (1, 2, 3, 5, 6), "cifar": (0.7, 3.5, 5.6, 6.3, 7)}, add_stars, draw_stars
-    ),
-)

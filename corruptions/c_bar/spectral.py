@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import GROUP, Size, scaled
-from corruptions.catalogue import Image, Transform
+from corruptions.c_bar.catalogue import Size, scaled
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.kernels.random import spectral_noise
 from corruptions.kernels.smoothing import fourier
@@ -104,23 +104,3 @@ def add_brownish_noise(image: Image, level: float, turns: tuple[Turns, ...]) -> 
     fields = [field(phases, brown, (height, width)) for phases in turns]
     intensity = np.float32(scaled(level, BROWN_INTENSITY))
     return spectral_noise.add_fields(image.reshape(height, -1), *fields, intensity).reshape(image.shape)
-
-
-CORRUPTIONS: tuple[Transform, ...] = (
-    Transform(
-        "blue_noise_sample",
-        1,
-        GROUP,
-        {"imagenet": (0.8, 1.6, 2.4, 4, 5.6), "cifar": (0.7, 1.4, 2.1, 3.5, 4.2)},
-        sample_by_blue_noise,
-        draw_blue_noise,
-    ),
-    Transform(
-        "brownish_noise",
-        1,
-        GROUP,
-        {"imagenet": (1, 2, 3, 4, 5), "cifar": (2.5, 4, 5.5, 6.5, 7)},
-        add_brownish_noise,
-        draw_brownish_noise,
-    ),
-)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corruptions.c_bar.catalogue import GROUP, scaled
-from corruptions.catalogue import Image, Transform
+from corruptions.c_bar.catalogue import scaled
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
 from corruptions.kernels.drawing import gratings, plasma
@@ -105,10 +105,3 @@ def add_wave(image: Image, level: float, draws: PlaneWave) -> Image:
     """Return the image plus a sine wave."""
     waved: Image = gratings.add_plane_wave(image.reshape(image.shape[0], -1), *draws, scaled(level, WAVE_INTENSITY))
     return waved.reshape(image.shape)
-
-
-CORRUPTIONS: tuple[Transform, ...] = (
-    Transform("plasma_noise", 1, GROUP, {"imagenet": (4.75, 7, 8.5, 9.25, 10)}, add_plasma, draw_plasma),
-    Transform("cocentric_sine_waves", 2, GROUP, {"imagenet": (3, 5, 8, 9, 10)}, add_rings, draw_rings),
-    Transform("single_frequency_greyscale", 2, GROUP, {"imagenet": (1, 1.5, 2, 4.5, 5)}, add_wave, draw_wave),
-)

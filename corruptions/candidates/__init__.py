@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from corruptions.candidates import colour, filters, geometric, noise, occlusion, weather
-from corruptions.candidates.catalogue import GROUP, Draws
+from corruptions.candidates.catalogue import GROUP, Draws, candidate
 from corruptions.catalogue import Transform
 from corruptions.registry import find
+
+__all__ = ["CORRUPTIONS", "GROUP", "RECORDED", "SYN2NAT", "check_draws", "get"]
 
 LARGEST = 2**24
 """Largest absolute value of a drawn number: float32 holds all integers up to it."""
@@ -27,22 +29,60 @@ SYN2NAT = (
 
 CORRUPTIONS: Mapping[str, Transform] = {
     row.name: replace(row, benchmark=row.name in SYN2NAT)
-    for row in sorted(
-        (
-            *geometric.CANDIDATES,
-            *colour.CANDIDATES,
-            *filters.CANDIDATES,
-            *noise.CANDIDATES,
-            *occlusion.CANDIDATES,
-            *weather.CANDIDATES,
+    for row in (
+        candidate("Affines", geometric.shrink, scale=(0.6, 0.8)),
+        candidate("Blur", filters.blur_box, filters.draw_side(filters.BOX_SIDES), ("ksize",)),
+        candidate("Border", geometric.frame),
+        candidate("ChannelDropout", colour.drop_channels, colour.draw_channels, ("channels_to_drop",)),
+        candidate("CoarseDropout", occlusion.cover, occlusion.draw_holes, ("holes",)),
+        candidate("ColorJitter", colour.jitter_colours, colour.draw_jitter, (*colour.JITTER_STEPS, "order")),
+        candidate("Cutout", occlusion.cover, occlusion.draw_cutout, ("holes",)),
+        candidate("Downscale", geometric.downscale),
+        candidate("ElasticTransform", geometric.distort_elastic, geometric.draw_elastic, ("corners", "dx", "dy")),
+        candidate("Emboss", filters.emboss, version=2, strength=(0.2, 0.7)),
+        candidate("Flip", geometric.flip, geometric.draw_direction, ("d",)),
+        candidate("GaussianBlur", filters.blur_gaussian, filters.draw_gaussian, ("ksize",)),
+        candidate("GaussNoise", noise.add_gauss, noise.draw_gauss, ("gauss",), version=2),
+        candidate("GridDistortion", geometric.distort_grid, geometric.draw_steps, ("stepsx", "stepsy")),
+        candidate(
+            "HueSaturationValue",
+            colour.shift_hue_saturation_value,
+            hue_shift=(-100, 100),
+            sat_shift=(-150, 150),
+            val_shift=(-100, 100),
         ),
-        key=lambda row: row.name.casefold(),
+        candidate("ImageCompression", colour.compress, colour.draw_quality, ("quality",)),
+        candidate("InvertImg", colour.invert),
+        candidate(
+            "ISONoise", colour.add_iso_noise, colour.draw_iso_noise, ("luminance_noise", "color_noise"), version=2
+        ),
+        candidate("JpegCompression", colour.compress, colour.draw_quality, ("quality",)),
+        candidate("MedianBlur", filters.blur_median, filters.draw_side(filters.MEDIAN_SIDES), ("ksize",)),
+        candidate("MotionBlur", filters.blur_line, filters.draw_line, ("ksize", "start", "end")),
+        candidate("MultiplicativeNoise", noise.multiply, noise.draw_multiplier, ("multiplier",)),
+        candidate("OpticalDistortion", geometric.distort_radially, geometric.draw_distortion, ("k", "dx", "dy")),
+        candidate("Perspective", geometric.change_perspective, geometric.draw_corners, ("jitter",)),
+        candidate("Posterize", colour.posterize),
+        candidate("RandomBrightness", colour.shift_brightness, beta=(-0.9, 0.9)),
+        candidate("RandomContrast", colour.scale_contrast, colour.draw_contrast, ("alpha",)),
+        candidate("RandomFog", weather.add_fog, weather.draw_fog, ("fog_coef", "haze_list")),
+        candidate("RandomGamma", colour.darken, colour.draw_gamma, ("gamma",)),
+        candidate("RandomGridShuffle", geometric.shuffle, geometric.draw_tiles, ("tiles",)),
+        candidate("RandomRain", weather.add_rain, weather.draw_rain, ("rain_drops",)),
+        candidate("RandomShadow", weather.add_shadows, weather.draw_shadows, ("vertices_list",)),
+        candidate("RandomSnow", weather.add_snow, snow_point=(0.1, 0.3)),
+        candidate(
+            "RandomSunFlare", weather.add_flare, weather.draw_flare, ("flare_center_x", "flare_center_y", "circles")
+        ),
+        candidate("RGBShift", colour.shift_channels, r_shift=(-200, 200), g_shift=(-200, 200), b_shift=(-200, 200)),
+        candidate("Rotate", geometric.rotate, angle=(-180.0, 180.0)),
+        candidate("Sharpen", filters.sharpen, version=2, alpha=(0.3, 0.6), lightness=(0.6, 1.0)),
+        candidate("Solarize", colour.solarize),
+        candidate("ToSepia", colour.tone),
+        candidate("Transpose", geometric.shift, dx=(-0.7, 0.7), dy=(-0.7, 0.7)),
     )
 }
 """Name -> candidate, in published order, which is alphabetical without regard to case."""
-
-GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CORRUPTIONS), "syn2nat": SYN2NAT}
-"""Group -> names in published order."""
 
 RECORDED: Mapping[str, frozenset[str]] = {
     "ElasticTransform": frozenset({"random_state"}),

@@ -28,9 +28,27 @@ def candidate(
     draw: Callable[[DrawSource, Image, None], Draws | None] = draw_nothing,
     keys: tuple[str, ...] = (),
     version: int = 1,
+    **ranges: tuple[float, float],
 ) -> Transform:
-    """Return the record of one candidate, whose draws are a mapping with these keys, in the order of drawing."""
+    """Return the record of one candidate, whose draws are a mapping.
+
+    Args:
+        name: Name of the candidate.
+        apply: See :class:`Transform`.
+        draw: The same.
+        keys: Names of the draws, in the order of drawing.
+        version: Version number.
+        **ranges: In place of ``draw`` and ``keys``: draw -> its least and its largest value, between which it is
+            uniform, in the order of drawing.
+    """
+    if ranges:
+        draw, keys = _uniform(ranges), tuple(ranges)
     return Transform(name, version, GROUP, SETTINGS, apply, draw, keys=keys, smallest=MIN_SIDE)
+
+
+def _uniform(ranges: Mapping[str, tuple[float, float]]) -> Callable[[DrawSource, Image, None], Draws]:
+    """Return a function that draws a number of each range."""
+    return lambda source, image, setting: {key: source.angle(*limits) for key, limits in ranges.items()}
 
 
 def array_of(draws: Draws, key: str, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import elementary, jpeg
-from corruptions.candidates.catalogue import Draws, array_of, candidate
-from corruptions.catalogue import Image, Transform
+from corruptions.candidates.catalogue import Draws, array_of
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.kernels.colour import levels, recolour
 
@@ -119,29 +119,14 @@ def jitter_colours(image: Image, setting: None, draws: Draws) -> Image:
     return image
 
 
-HSV_LIMITS: Mapping[str, float] = {"hue_shift": 100, "sat_shift": 150, "val_shift": 100}
-"""Draw of HueSaturationValue -> its largest value, in units of the 8-bit component."""
-RGB_LIMITS: Mapping[str, float] = {"r_shift": 200, "g_shift": 200, "b_shift": 200}
-"""Draw of RGBShift -> its largest value in levels."""
-
-
-def draw_shifts(limits: Mapping[str, float]) -> Callable[[DrawSource, Image, None], dict[str, Any]]:
-    """Return a function that draws a number from -limit to limit for each key."""
-
-    def draw(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
-        return {key: source.angle(-limit, limit) for key, limit in limits.items()}
-
-    return draw
-
-
 def shift_hue_saturation_value(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the drawn shifts added to its 8-bit HSV."""
-    return shift_hsv(image, *(draws[key] for key in HSV_LIMITS))
+    return shift_hsv(image, draws["hue_shift"], draws["sat_shift"], draws["val_shift"])
 
 
 def shift_channels(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the drawn shifts added to its channels."""
-    return scale_channels(image, [1, 1, 1], [draws[key] for key in RGB_LIMITS])
+    return scale_channels(image, [1, 1, 1], [draws["r_shift"], draws["g_shift"], draws["b_shift"]])
 
 
 LOWEST_QUALITY, HIGHEST_QUALITY = 5, 15
@@ -209,18 +194,13 @@ def posterize(image: Image, setting: None, draws: Draws) -> Image:
     return image & np.uint8(POSTERIZED_BITS)
 
 
-BRIGHTNESS_LIMIT, CONTRAST_LIMIT = 0.9, 1.5
-"""Largest change of brightness, for levels in 0..1, and of the contrast factor 1."""
-
-
-def draw_brightness(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
-    """Draw the change of brightness."""
-    return {"beta": source.angle(-BRIGHTNESS_LIMIT, BRIGHTNESS_LIMIT)}
-
-
 def shift_brightness(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with a constant added to all levels."""
     return scale_channels(image, [1, 1, 1], 3 * [WHITE * draws["beta"]])
+
+
+CONTRAST_LIMIT = 1.5
+"""Largest change of the contrast factor 1."""
 
 
 def draw_contrast(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
@@ -286,21 +266,3 @@ def solarize(image: Image, setting: None, draws: Draws) -> Image:
 def tone(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image in sepia."""
     return recolour.to_sepia(image.reshape(-1)).reshape(image.shape)
-
-
-CANDIDATES: tuple[Transform, ...] = (
-    candidate("ChannelDropout", drop_channels, draw_channels, ("channels_to_drop",)),
-    candidate("ColorJitter", jitter_colours, draw_jitter, (*JITTER_STEPS, "order")),
-    candidate("HueSaturationValue", shift_hue_saturation_value, draw_shifts(HSV_LIMITS), tuple(HSV_LIMITS)),
-    candidate("ImageCompression", compress, draw_quality, ("quality",)),
-    candidate("InvertImg", invert),
-    candidate("ISONoise", add_iso_noise, draw_iso_noise, ("luminance_noise", "color_noise"), version=2),
-    candidate("JpegCompression", compress, draw_quality, ("quality",)),
-    candidate("Posterize", posterize),
-    candidate("RandomBrightness", shift_brightness, draw_brightness, ("beta",)),
-    candidate("RandomContrast", scale_contrast, draw_contrast, ("alpha",)),
-    candidate("RandomGamma", darken, draw_gamma, ("gamma",)),
-    candidate("RGBShift", shift_channels, draw_shifts(RGB_LIMITS), tuple(RGB_LIMITS)),
-    candidate("Solarize", solarize),
-    candidate("ToSepia", tone),
-)

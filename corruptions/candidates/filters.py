@@ -9,24 +9,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.candidates.catalogue import Draws, candidate
-from corruptions.catalogue import Image, Transform
+from corruptions.candidates.catalogue import Draws
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.kernels.drawing.rasters import line_pixels
 from corruptions.kernels.smoothing import correlation, means, median
-
-
-def with_margins(image: Image, before: int, after: int, border: int = cv2.BORDER_REFLECT_101) -> NDArray[np.uint8]:
-    """Return an image with margins, uint8 (before + H + after, (before + W + after) * 3).
-
-    Args:
-        image: uint8 (H, W, 3).
-        before: Number of rows above the image, and of columns on its left.
-        after: Number of rows below the image, and of columns on its right.
-        border: Border type of OpenCV.
-    """
-    wide: Any = cv2.copyMakeBorder(image, before, after, before, after, border)
-    return wide.reshape(len(wide), -1)
+from corruptions.margins import with_margins
 
 
 def rows_of(image: Image) -> NDArray[np.uint8]:
@@ -72,20 +60,11 @@ def blur_box(image: Image, setting: None, draws: Draws) -> Image:
     return box_mean(image, draws["ksize"])
 
 
-MIN_STRENGTH, MAX_STRENGTH = 0.2, 0.7
-"""Range of the strength of Emboss."""
-
-
-def draw_strength(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
-    """Draw the strength."""
-    return {"strength": source.angle(MIN_STRENGTH, MAX_STRENGTH)}
-
-
 def emboss(image: Image, setting: None, draws: Draws) -> Image:
     """Return the differences along one diagonal, added to the image."""
     s, out = np.float32(draws["strength"]), np.empty_like(image)
     weights = np.array([[-1 - s, -s, 0], [-s, 1, s], [0, s, 1 + s]], np.float32)
-    correlation.correlate(with_margins(image, 1, 1), weights, rows_of(out))
+    correlation.correlate_3x3(with_margins(image, 1, 1), weights, rows_of(out))
     return out
 
 
@@ -154,17 +133,8 @@ def blur_line(image: Image, setting: None, draws: Draws) -> Image:
     return out
 
 
-MIN_ALPHA, MAX_ALPHA = 0.3, 0.6
-"""Range of the weight of the sharpened image."""
-MIN_LIGHTNESS, MAX_LIGHTNESS = 0.6, 1.0
-"""Range of the sum of the weights of the sharpened image."""
 NEIGHBOURS = np.float32(8)
 """Number of neighbours of a pixel, of which each has weight -1 in the sharpened image."""
-
-
-def draw_sharpening(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
-    """Draw the weight and the lightness of the sharpened image."""
-    return {"alpha": source.angle(MIN_ALPHA, MAX_ALPHA), "lightness": source.angle(MIN_LIGHTNESS, MAX_LIGHTNESS)}
 
 
 def sharpen(image: Image, setting: None, draws: Draws) -> Image:
@@ -172,15 +142,5 @@ def sharpen(image: Image, setting: None, draws: Draws) -> Image:
     alpha, lightness = np.float32(draws["alpha"]), np.float32(draws["lightness"])
     weights, out = np.full((3, 3), -alpha), np.empty_like(image)
     weights[1, 1] = np.float32(1) - alpha + alpha * (NEIGHBOURS + lightness)
-    correlation.correlate(with_margins(image, 1, 1), weights, rows_of(out))
+    correlation.correlate_3x3(with_margins(image, 1, 1), weights, rows_of(out))
     return out
-
-
-CANDIDATES: tuple[Transform, ...] = (
-    candidate("Blur", blur_box, draw_side(BOX_SIDES), ("ksize",)),
-    candidate("Emboss", emboss, draw_strength, ("strength",), version=2),
-    candidate("GaussianBlur", blur_gaussian, draw_gaussian, ("ksize",)),
-    candidate("MedianBlur", blur_median, draw_side(MEDIAN_SIDES), ("ksize",)),
-    candidate("MotionBlur", blur_line, draw_line, ("ksize", "start", "end")),
-    candidate("Sharpen", sharpen, draw_sharpening, ("alpha", "lightness"), version=2),
-)

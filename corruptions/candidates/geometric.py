@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.candidates.catalogue import Draws, array_of, candidate
-from corruptions.catalogue import Image, Transform
+from corruptions.candidates.catalogue import Draws, array_of
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
 from corruptions.kernels.sampling import elastic, fixed_sampling
@@ -21,9 +21,6 @@ from corruptions.kernels.sampling.fixed_sampling import BLACK, EDGE, MIRROR
 from corruptions.kernels.sampling.opencv_resize import resize_area, resize_linear
 from corruptions.kernels.sampling.perspective import inverse_perspective
 from corruptions.kernels.smoothing import mirrored
-
-LOWEST_SCALE, HIGHEST_SCALE = 0.6, 0.8
-"""Range of the scale of Affines."""
 
 KEPT_SIDE = 130
 """Side of the part that Border keeps, in pixels."""
@@ -56,9 +53,6 @@ SHORTEST = 2
 GRID = 4
 """RandomGridShuffle divides each side into so many parts."""
 
-FARTHEST_SHIFT = 0.7
-"""Largest shift of Transpose, in sides of the image."""
-
 
 def invert(matrix: Sequence[Sequence[float]]) -> NDArray[np.float64]:
     """Return the inverse of an affine map (2, 3), with OpenCV's order of operations."""
@@ -72,11 +66,6 @@ def warp(image: Image, inverse: NDArray[np.float64], border: int) -> Image:
     """Return the image after an affine map, of which ``inverse`` (2, 3) takes the result to the image."""
     height, width, _ = image.shape
     return fixed_sampling.sample(image, *fixed_sampling.affine_positions(inverse, height, width), border)
-
-
-def draw_scale(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
-    """Draw a scale."""
-    return {"scale": source.angle(LOWEST_SCALE, HIGHEST_SCALE)}
 
 
 def shrink(image: Image, setting: None, draws: Draws) -> Image:
@@ -209,44 +198,27 @@ def quadrilateral(jitter: NDArray[np.float32], height: int, width: int) -> NDArr
     return points[[totals.argmin(), slopes.argmin(), totals.argmax(), slopes.argmax()]]
 
 
-class Sides(NamedTuple):
-    """Two opposite sides of a quadrilateral.
-
-    Attributes:
-        starts: The points at which they start.
-        ends: The points at which they end.
-        axis: Along which axis they run.
-        outward: In which direction each point moves if a side is too short.
-    """
-
-    starts: tuple[int, int]
-    ends: tuple[int, int]
-    axis: int
-    outward: tuple[int, int, int, int]
+SIDES = (((0, 3), (1, 2)), ((0, 1), (3, 2)))
+"""Points at which the two sides of a quadrilateral that run along an axis, x or y, start and end."""
 
 
-ACROSS = Sides((0, 3), (1, 2), 0, (-1, 1, 1, -1))
-"""The upper and the lower side."""
-DOWN = Sides((0, 1), (3, 2), 1, (-1, -1, 1, 1))
-"""The left and the right side."""
-
-
-def stretch(points: NDArray[np.float32], sides: Sides) -> int:
-    """Return the length of the longer side in whole pixels. Points are moved apart until no side is too short."""
+def stretch(points: NDArray[np.float32], axis: int) -> int:
+    """Return the length in pixels of the longer side along an axis. Points are moved apart until none is too short."""
+    starts, ends = SIDES[axis]
     while True:
-        x, y = (points[[*sides.ends]] - points[[*sides.starts]]).T
+        x, y = (points[[*ends]] - points[[*starts]]).T
         lengths = np.sqrt(x * x + y * y)
         missing = SHORTEST - int(lengths.min())
         if missing <= 0:
             return int(lengths.max())
-        points[:, sides.axis] += np.array(sides.outward, np.float32) * np.float32(missing / 2)
+        points[:, axis] += (2 * CORNERS[:, axis] - 1) * np.float32(missing / 2)
 
 
 def change_perspective(image: Image, setting: None, draws: Draws) -> Image:
     """Return a quadrilateral of the image, stretched to the sides of the image. What lies outside is black."""
     height, width, _ = image.shape
     points = quadrilateral(array_of(draws, "jitter", np.float32, (4, 2)), height, width)
-    across, down = stretch(points, ACROSS), stretch(points, DOWN)
+    across, down = stretch(points, 0), stretch(points, 1)
     inverse = inverse_perspective(points, CORNERS * np.array([across, down], np.float32))
     positions = fixed_sampling.perspective_positions(inverse, down, across)
     part: Image = fixed_sampling.sample(image, *positions, BLACK)
@@ -287,11 +259,6 @@ def shuffle(image: Image, setting: None, draws: Draws) -> Image:
     return shuffled
 
 
-def draw_angle(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
-    """Draw an angle in degrees, anticlockwise."""
-    return {"angle": source.angle(-180.0, 180.0)}
-
-
 def rotate(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image rotated. Quirk: about a centre half a pixel right of and below that of the image."""
     height, width, _ = image.shape
@@ -301,27 +268,7 @@ def rotate(image: Image, setting: None, draws: Draws) -> Image:
     return warp(image, invert(matrix), MIRROR)
 
 
-def draw_shift(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
-    """Draw a shift in sides of the image."""
-    return {key: source.angle(-FARTHEST_SHIFT, FARTHEST_SHIFT) for key in ("dx", "dy")}
-
-
 def shift(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image shifted. Quirk: nothing is transposed, despite the published name."""
     height, width, _ = image.shape
     return warp(image, invert([[1.0, 0.0, draws["dx"] * width], [0.0, 1.0, draws["dy"] * height]]), MIRROR)
-
-
-CANDIDATES: tuple[Transform, ...] = (
-    candidate("Affines", shrink, draw_scale, ("scale",)),
-    candidate("Border", frame),
-    candidate("Downscale", downscale),
-    candidate("ElasticTransform", distort_elastic, draw_elastic, ("corners", "dx", "dy")),
-    candidate("Flip", flip, draw_direction, ("d",)),
-    candidate("GridDistortion", distort_grid, draw_steps, ("stepsx", "stepsy")),
-    candidate("OpticalDistortion", distort_radially, draw_distortion, ("k", "dx", "dy")),
-    candidate("Perspective", change_perspective, draw_corners, ("jitter",)),
-    candidate("RandomGridShuffle", shuffle, draw_tiles, ("tiles",)),
-    candidate("Rotate", rotate, draw_angle, ("angle",)),
-    candidate("Transpose", shift, draw_shift, ("dx", "dy")),
-)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from corruptions.candidates.catalogue import Draws, array_of, candidate
-from corruptions.catalogue import Image, Transform
+from corruptions.candidates.catalogue import Draws, array_of
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.kernels.random.noise import add_to_levels, multiply_pixels
 
@@ -41,9 +41,3 @@ def multiply(image: Image, setting: None, draws: Draws) -> Image:
     """Return image times noise, clipped and truncated."""
     multiplier = array_of(draws, "multiplier", np.floating, (*image.shape[:2], 1))
     return multiply_pixels(image.reshape(-1), multiplier.reshape(-1)).reshape(image.shape)
-
-
-CANDIDATES: tuple[Transform, ...] = (
-    candidate("GaussNoise", add_gauss, draw_gauss, ("gauss",), version=2),
-    candidate("MultiplicativeNoise", multiply, draw_multiplier, ("multiplier",)),
-)

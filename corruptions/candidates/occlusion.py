@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from corruptions.candidates.catalogue import Draws, candidate
-from corruptions.catalogue import Image, Transform
+from corruptions.candidates.catalogue import Draws
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 
 Hole = tuple[int, int, int, int]
@@ -55,9 +55,3 @@ def draw_cutout(source: DrawSource, image: Image, setting: None) -> dict[str, An
     y = source.integer(0, height + 1)
     x = source.integer(0, width + 1)
     return {"holes": [hole_around(x, y, height, width)]}
-
-
-CANDIDATES: tuple[Transform, ...] = (
-    candidate("CoarseDropout", cover, draw_holes, ("holes",)),
-    candidate("Cutout", cover, draw_cutout, ("holes",)),
-)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.candidates.catalogue import Draws, array_of, candidate
+from corruptions.candidates.catalogue import Draws, array_of
 from corruptions.candidates.colour import LEVELS, WHITE
 from corruptions.candidates.filters import box_mean
-from corruptions.catalogue import Image, Transform
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
 from corruptions.kernels.colour import hsv_hls
@@ -145,15 +145,8 @@ def add_shadows(image: Image, setting: None, draws: Draws) -> Image:
     return map_lightness(image, SHADOW_TABLES, mask)
 
 
-MIN_SNOW_POINT, MAX_SNOW_POINT = 0.1, 0.3
-"""Range of the parameter from which the limit of snow follows."""
 SNOW_GAIN = 2.5
 """Factor of the lightness of pixels that become snow."""
-
-
-def draw_snow(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
-    """Draw the parameter of the limit."""
-    return {"snow_point": source.angle(MIN_SNOW_POINT, MAX_SNOW_POINT)}
 
 
 def add_snow(image: Image, setting: None, draws: Draws) -> Image:
@@ -239,12 +232,3 @@ def add_flare(image: Image, setting: None, draws: Draws) -> Image:
     )
     overlays.add_glare(sunny, draws["flare_center_x"], draws["flare_center_y"], glare_tables(), glare_reaches())
     return sunny
-
-
-CANDIDATES: tuple[Transform, ...] = (
-    candidate("RandomFog", add_fog, draw_fog, ("fog_coef", "haze_list")),
-    candidate("RandomRain", add_rain, draw_rain, ("rain_drops",)),
-    candidate("RandomShadow", add_shadows, draw_shadows, ("vertices_list",)),
-    candidate("RandomSnow", add_snow, draw_snow, ("snow_point",)),
-    candidate("RandomSunFlare", add_flare, draw_flare, ("flare_center_x", "flare_center_y", "circles")),
-)

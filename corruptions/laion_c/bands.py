@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corruptions.catalogue import Image, Transform, table
+from corruptions.catalogue import Image
 from corruptions.kernels.drawing.bands import draw_bands
-from corruptions.laion_c.catalogue import GROUP
 
 FIRST_SEED = 1
 """Seed of the first band and of the colour. It is fixed, so that all images of a size are glitched alike."""
@@ -72,15 +71,3 @@ def draw_lines(image: Image, parameters: Lines, draws: None) -> Image:
     """Return slanted lines in the colours of the image on black."""
     lines: Image = draw_bands(image.reshape(len(image), -1), parameters.count, parameters.step)
     return lines.reshape(image.shape)
-
-
-CORRUPTIONS: tuple[Transform, ...] = (
-    Transform("glitched", 1, GROUP, {"imagenet": (2, 4, 5, 8, 10)}, glitch),
-    Transform(
-        "vertical_lines",
-        1,
-        GROUP,
-        table(Lines, imagenet=[(224, 1), (178, 2), (112, 4), (84, 6), (60, 8)]),
-        draw_lines,
-    ),
-)

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Image, Transform
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels.colour.shifts import shift_blocks
+from corruptions.kernels.colour.levels import shift_blocks
 from corruptions.kernels.drawing import shapes as kernels
-from corruptions.laion_c.catalogue import GROUP, VALUES
+
+VALUES = np.arange(256, dtype=np.float32) / np.float32(255)
+"""Value 0..1 of each level, float32 (256,), as the published script holds pixels."""
 
 SIZES = range(6, 16)
 """Sizes of shapes in pixels."""
@@ -92,25 +94,3 @@ def shift_luminance(image: Image, limits: Range, draws: Mapping[str, Any]) -> Im
 def _blocks(image: Image) -> tuple[int, int]:
     """Return the number of rows and columns of blocks."""
     return -(-image.shape[0] // BLOCK), -(-image.shape[1] // BLOCK)
-
-
-CORRUPTIONS: tuple[Transform, ...] = (
-    Transform(
-        "geometric_shapes",
-        1,
-        GROUP,
-        {"imagenet": (150, 300, 600, 800, 1000)},
-        add_shapes,
-        draw_shapes,
-        keys=SHAPE_KEYS,
-    ),
-    Transform(
-        "luminance_checkerboard",
-        1,
-        GROUP,
-        {"imagenet": ((0, 50), (50, 100), (100, 125), (125, 150), (150, 255))},
-        shift_luminance,
-        draw_shifts,
-        keys=("shift",),
-    ),
-)

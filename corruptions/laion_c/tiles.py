@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Image, Transform, table
+from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.kernels.drawing import mosaic as kernels
 from corruptions.kernels.sampling.bicubic import shrink_bicubic
-from corruptions.laion_c.catalogue import GROUP, VALUES
+from corruptions.laion_c.drawn import VALUES
 from corruptions.preparation import PROFILE_STEPS, prepare
 from corruptions.validation import to_rgb
 
@@ -156,18 +156,3 @@ def paste_stickers(image: Image, parameters: Tiled, draws: Mapping[str, Any]) ->
             raise ValueError(f"draw {name!r} must be 0 <= {name} < {limit}, not {values.min()}..{values.max()}")
     kernels.paste(out.reshape(len(out), -1), bank[tile].reshape(-1, STICKER, 3 * STICKER), row, column)
     return out
-
-
-CORRUPTIONS: tuple[Transform, ...] = (
-    Transform("mosaic", 1, GROUP, table(Tiled, imagenet=[(4,), (6,), (8,), (16,), (28,)]), make_mosaic),
-    Transform(
-        "stickers",
-        1,
-        GROUP,
-        table(Tiled, imagenet=[(STICKER, count) for count in (100, 200, 400, 600, 1200)]),
-        paste_stickers,
-        draw_stickers,
-        keys=("tile", "row", "column"),
-        smallest=STICKER + 1,
-    ),
-)

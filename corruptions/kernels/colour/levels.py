@@ -1,4 +1,4 @@
-"""New levels that depend on the level and the channel alone."""
+"""New levels that depend on the level, and on its channel or place, and levels from values."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ PAIR = np.uint64(0xFFFF)
 
 BLACK, WHITE = np.float32(0), np.float32(255)
 """Lowest and highest level."""
+
+HALF, HIGHEST = 0.5 + 1 / (1 << 20), 255.0
+"""Added before values are truncated, and the highest level. Halves are rounded up in spite of errors of the Fourier
+transforms, which are much smaller than 2^-20; values of images are never that close to a half, but for halves."""
 
 
 @inlined
@@ -46,6 +50,15 @@ def scale_channels(pixels, gains, offsets):
 
 
 @kernel
+def round_channel(field, image, channel):
+    """Write values (H, W), rounded half up and clipped to 0..255, to a channel of an image."""
+    height, width = field.shape
+    for y in range(height):
+        for x in range(width):
+            image[y, x, channel] = np.int32(min(max(field[y, x] + HALF, 0.0), HIGHEST))
+
+
+@kernel
 def look_up(flat, table):
     """Return ``table[level]`` for each level, uint8 (P,).
 
@@ -72,4 +85,27 @@ def look_up(flat, table):
         target[4 * i + 3] = pairs[levels >> np.uint64(48)]
     for i in range(whole, flat.size):
         out[i] = table[flat[i]]
+    return out
+
+
+@kernel
+def shift_blocks(pixels, values, shifts, side):
+    """Return the image with a shift added in each block, clipped, uint8 (H, W * 3).
+
+    Args:
+        pixels: uint8 (H, W * 3).
+        values: Value 0..1 of each level, float32 (256,).
+        shifts: float32 (rows, columns) of blocks, for values 0..1.
+        side: Side of a block in pixels.
+    """
+    height, width = pixels.shape
+    out, line = np.empty_like(pixels), scratch(width, np.float32)
+    for y in range(height):
+        if y % side == 0:
+            for i in range(width):
+                line[i] = shifts[y // side, i // (3 * side)]
+        source, target = pixels[y], out[y]
+        for i in range(width):
+            shifted = min(max(values[source[i]] + line[i], np.float32(0)), np.float32(1))
+            target[i] = np.uint8(np.int32(shifted * np.float32(255)))
     return out

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.colour.levels import BLACK
+from corruptions.kernels.colour.levels import BLACK, HALF, HIGHEST
 from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.drawing.blend import ABOVE_WHITE, repeat_channels
-from corruptions.kernels.smoothing.low_pass import HALF, HIGHEST
 from corruptions.kernels.trigonometry import arctangent_64, cosine_64, sine_64
 
 BOUND = np.float32(4 * 2.0**-17)
@@ -22,14 +21,8 @@ def add_grey(source, noise, single, spread, target, marks, found):
     In float32, noise of at most 256 levels and its sum with a level are off by 2**-17 each, and so are two sums with
     this bound. Values within the bound of a whole number are computed again in float64, as published.
 
-    Args:
-        source: uint8 (W * 3,).
-        noise: float64 (W,), in levels.
-        single: The same in float32.
-        spread: float32 (W * 3,), which is overwritten.
-        target: uint8 (W * 3,).
-        marks: Marks of ``W * 3`` values, which are overwritten.
-        found: Their positions, which are overwritten.
+    ``noise`` is float64 (W,), ``single`` the same in float32. ``spread``, float32 (W * 3,), and the arrays of
+    :func:`marks_for` are overwritten.
     """
     repeat_channels(single, spread)
     for i in range(source.size):

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import copy, inlined, kernel
 from corruptions.kernels.planes import pack, unpack
 
 BITS = 22
@@ -77,11 +77,8 @@ def cumulative_sums(row, sums):
 def fill_means(sums, weights, row):
     """Write the rounded means of (W,) sums in lanes to a row (3 W,)."""
     for x in range(sums.size):
-        r, g, b = (
-            np.uint32(sums[x] & LANE_MASK),
-            np.uint32(sums[x] >> LANE & LANE_MASK),
-            np.uint32(sums[x] >> LANE >> LANE),
-        )
+        r, g = np.uint32(sums[x] & LANE_MASK), np.uint32(sums[x] >> LANE & LANE_MASK)
+        b = np.uint32(sums[x] >> LANE >> LANE)
         row[3 * x] = np.uint8((r * weights[x] + ROUNDING) >> np.uint32(BITS))
         row[3 * x + 1] = np.uint8((g * weights[x] + ROUNDING) >> np.uint32(BITS))
         row[3 * x + 2] = np.uint8((b * weights[x] + ROUNDING) >> np.uint32(BITS))
@@ -118,10 +115,8 @@ def repeat(image, rows, columns):
     pixels = np.empty(width, np.uint32)
     for y in range(rows.size):
         row = out[y]
-        if y > 0 and rows[y] == rows[y - 1]:  # the same row as before, so copy it
-            above = out[y - 1]  # a loop vectorises, an assignment to a slice does not
-            for i in range(row.size):
-                row[i] = above[i]
+        if y > 0 and rows[y] == rows[y - 1]:
+            copy(out[y - 1], row)
             continue
         line = source[rows[y] * low : (rows[y] + 1) * low]
         for x in range(width):

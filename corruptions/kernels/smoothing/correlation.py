@@ -54,7 +54,7 @@ def smooth(source, half, out):
 
 
 @kernel
-def correlate(source, weights, out):
+def correlate_3x3(source, weights, out):
     """Write the image, correlated with a filter and rounded to nearest with halves to even, to ``out``.
 
     Products are fused with the sum that follows, in the order of rows and columns, as OpenCV does on CPUs that can.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from corruptions.elementary import exp
 from corruptions.kernels import copy, inlined, kernel, scratch
 from corruptions.kernels.vectors import load, load_half, store, to_floats
+from corruptions.margins import with_margins
 
 SMALL_GRID = 8
 """Radius of the grid for all disks up to this radius."""
@@ -133,33 +134,6 @@ def decompose_disk(radius: float, alias: float) -> Disk:
     )
 
 
-@lru_cache(maxsize=256)
-def mirror_indices(size: int, margin: int) -> NDArray[np.int64]:
-    """Return indices -margin..size + margin - 1 mirrored about the first and last pixel, repeatedly (reflect-101)."""
-    period = 2 * (size - 1)
-    index = np.arange(-margin, size + margin) % period
-    return np.minimum(index, period - index)
-
-
-@kernel
-def pad_mirrored(pixels, rows, columns, margin, channels):
-    """Return uint8 (H, W * channels) indexed by the rows and columns of :func:`mirror_indices`."""
-    width, reach = pixels.shape[1], margin * channels
-    out = np.empty((rows.size, columns.size * channels), np.uint8)
-    # Source columns of both margins. numba does not check unsigned indices for negative values.
-    before, after = np.empty(reach, np.uint32), np.empty(reach, np.uint32)
-    for i in range(reach):
-        before[i] = columns[i // channels] * channels + i % channels
-        after[i] = columns[columns.size - margin + i // channels] * channels + i % channels
-    for y in range(rows.size):
-        source, target = pixels[rows[y]], out[y]
-        left, middle, right = target[:reach], target[reach : reach + width], target[reach + width :]
-        copy(source, middle)
-        for i in range(reach):
-            left[i], right[i] = source[before[i]], source[after[i]]
-    return out
-
-
 @inlined
 def init_runs(padded, y, heights, sums):
     """Write the sums of the columns' runs, 2 * height + 1 rows around row ``y``, to ``sums``, uint16 (heights, W)."""
@@ -246,12 +220,8 @@ def weigh_five(total, centre, half, near, other_near, far, other_far):
 def smooth_vertical(ring, y, half, line):
     """Write row ``y`` of a ring buffer of rows (float32), smoothed along y, to ``line``."""
     count = ring.shape[0]
-    near, other_near, far, other_far = (
-        ring[(y - 1) % count],
-        ring[(y + 1) % count],
-        ring[(y - 2) % count],
-        ring[(y + 2) % count],
-    )
+    near, other_near = ring[(y - 1) % count], ring[(y + 1) % count]
+    far, other_far = ring[(y - 2) % count], ring[(y + 2) % count]
     weigh_five(line, ring[y % count], half, near, other_near, far, other_far)
 
 
@@ -318,7 +288,7 @@ def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, e
 
 
 @kernel
-def correlate(padded, weights, channels, out):
+def correlate_dense(padded, weights, channels, out):
     """Write an image correlated with a filter, clipped at 255 and truncated, to ``out``, uint8 (H, W * channels).
 
     Args:
@@ -367,11 +337,7 @@ def defocus(image: NDArray[np.uint8], radius: float, alias: float) -> NDArray[np
     height, width, channels = image.shape
     if radius > SMALL_GRID and radius != int(radius):  # the disk is not symmetric about a pixel
         out, weights = np.empty((height, width * channels), np.uint8), dense_weights(radius, alias)
-        margin = len(weights) // 2
-        rows, columns = mirror_indices(height, margin), mirror_indices(width, margin)
-        correlate(pad_mirrored(image.reshape(height, -1), rows, columns, margin, channels), weights, channels, out)
+        correlate_dense(with_margins(image, len(weights) // 2, len(weights) // 2), weights, channels, out)
         return out.reshape(image.shape)
     disk = decompose_disk(radius, alias)
-    rows, columns = mirror_indices(height, disk.margin), mirror_indices(width, disk.margin)
-    padded = pad_mirrored(image.reshape(height, -1), rows, columns, disk.margin, channels)
-    return blur_disk(padded, channels, *disk).reshape(image.shape)
+    return blur_disk(with_margins(image, disk.margin, disk.margin), channels, *disk).reshape(image.shape)

@@ -70,13 +70,6 @@ def layer_filter(sigma: float, kind: Any) -> Filter:
 
 
 @inlined
-def add_pair(total, left, right, weight):
-    """Add (left + right) * weight to ``total``, for three rows of equal length."""
-    for i in range(total.size):
-        total[i] += (left[i] + right[i]) * weight
-
-
-@inlined
 def extend(line, first, stop, channels):
     """Repeat the first and the last pixel of line[first:stop] up to both ends of ``line``."""
     for channel in range(channels):

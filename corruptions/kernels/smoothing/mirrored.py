@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.smoothing.gaussian import add_pair, half_gaussian
+from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.smoothing.gaussian import half_gaussian
 from corruptions.kernels.smoothing.waves import mirror_index, smooth_long
 from corruptions.kernels.vectors import load, load_half, store
 
@@ -25,31 +25,8 @@ SECOND, THIRD, FOURTH = np.uint64(BLOCK // 4), np.uint64(BLOCK // 2), np.uint64(
 
 
 @kernel
-def pad_mirrored(field, above, margin):
-    """Return float32 (H, W) with mirrored rows ``above`` and below, and ``margin`` columns at both sides.
-
-    Rows begin at cache lines.
-    """
-    height, width = field.shape
-    line = LINE // field.itemsize
-    pitch = -(-(width + 2 * margin) // line) * line
-    out = scratch((height + 2 * above) * pitch, field.dtype).reshape(height + 2 * above, pitch)
-    mirrored = np.empty(pitch, np.uint64)
-    for x in range(pitch):
-        mirrored[x] = mirror_index(x - margin, width)
-    for y in range(out.shape[0]):
-        row, source = out[y], field[mirror_index(y - above, height)]
-        copy(source, row[margin : margin + width])
-        for x in range(margin):
-            row[x] = source[mirrored[x]]
-        for x in range(margin + width, pitch):
-            row[x] = source[mirrored[x]]
-    return out
-
-
-@kernel
-def correlate(total, source, half, step):
-    """Write ``source`` correlated with a symmetric filter to ``total``. Arrays are flat, taps are ``step`` apart."""
+def correlate_columns(total, source, half, step):
+    """Write ``source`` weighted by a symmetric filter to ``total``, the centre first. Taps are ``step`` apart."""
     size, reach = total.size, (half.size - 1) * step
     centre = source[reach : reach + size]
     for i in range(size):
@@ -62,12 +39,14 @@ def correlate(total, source, half, step):
         for i in range(size):
             total[i] = (total[i] + (a[i] + b[i]) * inner) + (c[i] + d[i]) * outer
     if half.size % 2 == 0:
-        add_pair(total, source[:size], source[2 * reach :], half[half.size - 1])
+        first, last, weight = source[:size], source[2 * reach :], half[half.size - 1]
+        for i in range(size):
+            total[i] += (first[i] + last[i]) * weight
 
 
 @inlined
 def correlate_rows(ring, rows, half, lines, margin):
-    """Write a band of rows, correlated as by :func:`correlate` along their columns, to ``lines``.
+    """Write a band of rows, weighted by a symmetric filter along their columns, to ``lines``.
 
     Two rows at once halve the reads: pair k of the second one and pair k + 1 of the first one share the lower row, and
     pair k of the first one and pair k + 1 of the second one the upper row.
@@ -95,7 +74,7 @@ def correlate_rows(ring, rows, half, lines, margin):
 
 @inlined
 def correlate_line(line, half, row):
-    """Write a line with margins, correlated as by :func:`correlate`, to ``row``, whose size is a multiple of BLOCK."""
+    """Write a line with margins, weighted by a symmetric filter, to ``row``, whose size is a multiple of BLOCK."""
     reach = np.uint64(half.size - 1)
     for x in range(np.uint64(0), np.uint64(row.size), np.uint64(BLOCK)):
         at = x + reach
@@ -163,11 +142,10 @@ def smooth_field(field: NDArray[Any], sigmas: tuple[float, float], truncate: flo
 def smooth_exact(field: NDArray[np.float64], *halves: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return float64 (H, W) correlated with symmetric filters along columns and rows, of which one side is given."""
     for half in halves:
-        margin = half.size - 1
-        side, step = field.shape
-        rows = [mirror_index(y, side) for y in range(-margin, side + margin)]
+        size, radius = len(field), half.size - 1
         total = np.empty_like(field)
-        correlate(total.reshape(-1), field[rows].reshape(-1), half, step)
+        rows = [mirror_index(y, size) for y in range(-radius, size + radius)]
+        correlate_columns(total.reshape(-1), field[rows].reshape(-1), half, field.shape[1])
         field = np.ascontiguousarray(total.T)
     return field
 

@@ -220,9 +220,9 @@ def test_perspective_orders_its_points_anew() -> None:
 def test_perspective_moves_points_apart_that_coincide(jitter: np.ndarray) -> None:
     assert corruptions.apply(noise(140, 133), "Perspective", {"jitter": jitter}).shape == (140, 133, 3)
     points = geometric.quadrilateral(jitter.astype(np.float32), 140, 133)
-    for sides in (geometric.ACROSS, geometric.DOWN):
-        geometric.stretch(points, sides)
-        lengths = np.hypot(*(points[[*sides.ends]] - points[[*sides.starts]]).T)
+    for axis, (starts, ends) in enumerate(geometric.SIDES):
+        geometric.stretch(points, axis)
+        lengths = np.hypot(*(points[[*ends]] - points[[*starts]]).T)
         assert lengths.min() >= geometric.SHORTEST
 
 
