@@ -187,21 +187,6 @@ def _shorter_side(height: int, width: int, value: float) -> tuple[int, int]:
     return (side, longer) if width > height else (longer, side)
 
 
-def _square(height: int, width: int, value: float) -> tuple[int, int]:
-    """Return ``value`` x ``value``."""
-    return int(value), int(value)
-
-
-def _fraction(height: int, width: int, value: float) -> tuple[int, int]:
-    """Return ``int(value * H)`` x ``int(value * W)``, at least one pixel for each side."""
-    return max(int(value * height), 1), max(int(value * width), 1)
-
-
-def _without_edges(height: int, width: int, value: float) -> tuple[int, int]:
-    """Return the size without ``int(value)`` pixels at each edge."""
-    return height - 2 * int(value), width - 2 * int(value)
-
-
 @dataclass(frozen=True)
 class PreparationStep:
     """A kind of step. ``size`` returns the (height, width) of its result. ``crops``: crop the centre, do not resize."""
@@ -212,12 +197,14 @@ class PreparationStep:
 
 STEPS: Mapping[str, PreparationStep] = {
     "shorter_side": PreparationStep(_shorter_side, crops=False),
-    "square": PreparationStep(_square, crops=False),
-    "center_crop": PreparationStep(_square, crops=True),
-    "center_fraction": PreparationStep(_fraction, crops=True),
-    "trim": PreparationStep(_without_edges, crops=True),
+    "square": PreparationStep(lambda height, width, value: (int(value), int(value)), crops=False),
+    "center_crop": PreparationStep(lambda height, width, value: (int(value), int(value)), crops=True),
+    "center_fraction": PreparationStep(
+        lambda height, width, value: (max(int(value * height), 1), max(int(value * width), 1)), crops=True
+    ),
+    "trim": PreparationStep(lambda height, width, value: (height - 2 * int(value), width - 2 * int(value)), crops=True),
 }
-"""Name of a step -> what it does. ``square`` does not keep the aspect ratio."""
+"""Name of a step -> what it does. ``square`` does not keep the aspect ratio, ``trim`` removes pixels at each edge."""
 
 
 PROFILE_STEPS: Mapping[str, Steps] = {

@@ -56,7 +56,7 @@ def affine_matrix(
     return a, b, c, d, e, f
 
 
-def _transformed(views: Views, rotation: float, scale: float, shear: float) -> NDArray[np.uint8]:
+def _transformed(views: Views, rotation: float = 0.0, scale: float = 1.0, shear: float = 0.0) -> NDArray[np.uint8]:
     """Return the window of the transformed photograph, prepared like the image without a transform."""
     canvas = views.resized
     matrix = affine_matrix(canvas.height, canvas.width, rotation, scale, shear)
@@ -72,7 +72,7 @@ def scaled(views: Views, scale: float, on_base: bool) -> NDArray[np.uint8]:
         on_base: Scale the prepared image, which leaves a black border. Otherwise the border shows the photograph.
     """
     if not on_base:
-        return _transformed(views, 0.0, scale, 0.0)
+        return _transformed(views, scale=scale)
     canvas = Canvas(views.base, *views.base.shape[:2])
     window = Window(0, 0, canvas.height, canvas.width)
     matrix = affine_matrix(canvas.height, canvas.width, scale=scale)
@@ -113,19 +113,19 @@ class AngleStep:
     degrees: float
     frames: int = FRAMES
 
+    def angle(self, index: int) -> float:
+        """Return the angle of a frame."""
+        return (index - NEUTRAL_FRAME) * self.degrees
+
 
 def rotate(views: Views, parameters: AngleStep, source: DrawSource, indices: Indices) -> Frames:
     """Return frames rotated about the centre."""
-    return stack(
-        views, indices, lambda index: _transformed(views, (index - NEUTRAL_FRAME) * parameters.degrees, 1.0, 0.0)
-    )
+    return stack(views, indices, lambda index: _transformed(views, rotation=parameters.angle(index)))
 
 
 def shear(views: Views, parameters: AngleStep, source: DrawSource, indices: Indices) -> Frames:
     """Return frames sheared about the centre."""
-    return stack(
-        views, indices, lambda index: _transformed(views, 0.0, 1.0, (index - NEUTRAL_FRAME) * parameters.degrees)
-    )
+    return stack(views, indices, lambda index: _transformed(views, shear=parameters.angle(index)))
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def tilt(views: Views, parameters: AngleStep, source: DrawSource, indices: Indic
     canvas, window = views.resized, views.window
 
     def frame(index: int) -> NDArray[np.uint8]:
-        forward = tilt_matrix(canvas.height, canvas.width, (index - NEUTRAL_FRAME) * parameters.degrees)
+        forward = tilt_matrix(canvas.height, canvas.width, parameters.angle(index))
         matrix = tuple(np.array(inverse(forward), np.float32).reshape(-1))
         return views.finish(sampling.project_window(canvas.pixels, (canvas.top, canvas.left), matrix, window))
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.sampling.elastic import blend
 from corruptions.kernels.vectors import fma
 
 
@@ -108,9 +109,8 @@ def scale_window(pixels, canvas, matrix, window):
         for k in range(2):
             row = rows[k, y]
             if ready[row % 2] != row:
-                stretch(
-                    pixels[row], columns[0, begin:end], columns[1, begin:end], weight_x[begin:end], stretched[row % 2]
-                )
+                lower, upper, weight = columns[0, begin:end], columns[1, begin:end], weight_x[begin:end]
+                stretch(pixels[row], lower, upper, weight, stretched[row % 2])
                 ready[row % 2] = row
         above, below, part = stretched[rows[0, y] % 2], stretched[rows[1, y] % 2], weight_y[y]
         target = out[y].reshape(-1)[3 * begin : 3 * end]
@@ -124,12 +124,6 @@ def level_at(pixels, row, column, channel):
     """Return a level of the image, or 0 (black) outside of it."""
     inside = 0 <= row < pixels.shape[0] and 0 <= column < pixels.shape[1]
     return np.float32(pixels[row, column, channel]) if inside else np.float32(0)
-
-
-@inlined
-def fused_lerp(a, b, weight):
-    """Return ``a`` for weight 0 and ``b`` for weight 1, rounded as by OpenCV 5's warps."""
-    return fma(weight, b - a, a)
 
 
 @kernel
@@ -164,8 +158,8 @@ def project_window(pixels, corner, matrix, window):
             for k in range(3):
                 first, second = level_at(pixels, row, column, k), level_at(pixels, row, column + 1, k)
                 third, fourth = level_at(pixels, row + 1, column, k), level_at(pixels, row + 1, column + 1, k)
-                upper, lower = fused_lerp(first, second, weight_x), fused_lerp(third, fourth, weight_x)
-                target[x, k] = np.uint8(np.int32(np.rint(fused_lerp(upper, lower, weight_y))))
+                level = blend(first, second, third, fourth, weight_x, weight_y)
+                target[x, k] = np.uint8(np.int32(np.rint(level)))
     return out
 
 

@@ -18,7 +18,13 @@ Settings = Mapping[str, int | float]
 GRADIENT_STEPS: Settings = {"steps": 20, "relative_step": 3 / 40, "step": 0.0}
 """Steps of 3/40 of the budget. A ``step`` above 0 replaces them, and does not depend on the budget."""
 
+MOMENTUM: Settings = {"decay": 1.0, "random_start": 0}
+
+SEARCHES: Settings = {"searches": 5, "steps": 100, "step": 0.001}
+
 TRANSFER_STEPS: Settings = {"steps": 20, "step": 1 / 255, "decay": 1.0}
+
+DIM: Settings = {**TRANSFER_STEPS, "resize": 0.85, "probability": 0.7, "random_start": 1}
 
 FAB: Settings = {"steps": 100, "alpha_max": 0.1, "eta": 1.05, "beta": 0.9, "targets": 9}
 
@@ -68,23 +74,13 @@ ATTACKS: Mapping[str, Attack] = {
     "pgd_l2": Attack("Projected gradient descent, L2", "l2", "foolbox", "methods.pgd", GRADIENT_STEPS),
     "pgd_l1": Attack("Projected gradient descent, L1", "l1", "foolbox", "methods.pgd", GRADIENT_STEPS),
     "mim": Attack(
-        "Momentum iterative method, L-inf",
-        "linf",
-        "torchattacks",
-        "methods.mim",
-        {**GRADIENT_STEPS, "decay": 1.0, "random_start": 0},
+        "Momentum iterative method, L-inf", "linf", "torchattacks", "methods.mim", {**GRADIENT_STEPS, **MOMENTUM}
     ),
     "ddn_l2": Attack(
         "Decoupled direction and norm, L2", "l2", "foolbox", "methods.ddn", {"steps": 10, "gamma": 0.05}, minimises=True
     ),
     "cw_l2": Attack(
-        "Carlini and Wagner, L2",
-        "l2",
-        "foolbox",
-        "methods.carlini_wagner",
-        {"searches": 5, "steps": 100, "step": 0.001},
-        loss="margin",
-        minimises=True,
+        "Carlini and Wagner, L2", "l2", "foolbox", "methods.carlini_wagner", SEARCHES, loss="margin", minimises=True
     ),
     "autoattack_linf": Attack(
         "AutoAttack (standard), L-inf", "linf", "torchattacks", "auto.composed", AUTO, loss="margin", classes=4
@@ -92,19 +88,13 @@ ATTACKS: Mapping[str, Attack] = {
     "autoattack_l2": Attack(
         "AutoAttack (standard), L2", "l2", "torchattacks", "auto.composed", AUTO, loss="margin", classes=4
     ),
-    "dim": Attack(
-        "Diverse inputs, L-inf, for transfer",
-        "linf",
-        "torchattacks",
-        "methods.dim",
-        {**TRANSFER_STEPS, "resize": 0.85, "probability": 0.7, "random_start": 1},
-    ),
+    "dim": Attack("Diverse inputs, L-inf, for transfer", "linf", "torchattacks", "methods.dim", DIM),
     "tim": Attack(
         "Translation-invariant gradients, L-inf, for transfer",
         "linf",
         "torchattacks",
         "methods.tim",
-        {**TRANSFER_STEPS, "resize": 0.85, "probability": 0.7, "random_start": 1, "kernel": 15, "sigma": 3},
+        {**DIM, "kernel": 15, "sigma": 3},
     ),
     "si_ni": Attack(
         "Scale-invariant Nesterov momentum, L-inf, for transfer",

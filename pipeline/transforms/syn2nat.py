@@ -33,12 +33,8 @@ def _ordered(names: Iterable[str]) -> tuple[str, ...]:
 
 
 CATEGORIES: Mapping[str, tuple[str, ...]] = {
-    "mixed": _ordered(SYN2NAT[0:3]),
-    "spatial": _ordered(SYN2NAT[3:6]),
-    "blurs": _ordered(SYN2NAT[6:9]),
-    "lighting": _ordered(SYN2NAT[9:12]),
-    "fine-grain": _ordered(SYN2NAT[12:15]),
-    "colour": _ordered(SYN2NAT[15:18]),
+    category: _ordered(SYN2NAT[3 * index : 3 * index + 3])
+    for index, category in enumerate(("mixed", "spatial", "blurs", "lighting", "fine-grain", "colour"))
 }
 """Category -> its candidates in the benchmark. The names of the categories are published. That the benchmark lists
 three candidates of each in turn is inferred: the paper shows the members of categories only in a figure."""
