@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import jpeg
 from corruptions.catalogue import Image, Transform, table, with_detection
 from corruptions.draws import DrawSource
+from corruptions.kernels import jpeg
 from corruptions.kernels.colour import color, contrast
 from corruptions.kernels.sampling import elastic
 from corruptions.kernels.sampling import pixelate as resize
@@ -149,10 +148,8 @@ class Jpeg:
 
 
 def compress(image: Image, parameters: Jpeg, draws: None) -> Image:
-    """Return the image encoded as JPEG with 4:2:0 chroma and decoded again, both by libjpeg-turbo as in Pillow."""
-    bgr = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
-    coded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, parameters.quality])[1]
-    return jpeg.decode(coded, *image.shape[:2])
+    """Return the image encoded as JPEG with 4:2:0 chroma and decoded again, both as by libjpeg-turbo in Pillow."""
+    return jpeg.round_trip(image, parameters.quality)
 
 
 JPEG_COMPRESSION = table(

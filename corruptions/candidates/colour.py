@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import elementary, jpeg
+from corruptions import elementary
 from corruptions.candidates.catalogue import Draws, array_of
 from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
+from corruptions.kernels import jpeg
 from corruptions.kernels.colour import levels, recolour
+from corruptions.validation import reversed_channels
 
 LEVELS = np.arange(256)
 """All levels."""
@@ -139,13 +140,11 @@ def draw_quality(source: DrawSource, image: Image, setting: None) -> dict[str, A
 
 
 def compress(image: Image, setting: None, draws: Draws) -> Image:
-    """Return the image encoded as JPEG with 4:2:0 chroma and decoded again, both by libjpeg-turbo.
+    """Return the image encoded as JPEG with 4:2:0 chroma and decoded again, both as by libjpeg-turbo.
 
     Quirk: red and blue are exchanged for the encoder (published as OpenCV calls without conversion to its BGR).
     """
-    coded = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, int(draws["quality"])])[1]
-    height, width = image.shape[:2]
-    return jpeg.decode(coded, height, width, "BGR")
+    return reversed_channels(jpeg.round_trip(reversed_channels(image), int(draws["quality"])))
 
 
 def invert(image: Image, setting: None, draws: Draws) -> Image:

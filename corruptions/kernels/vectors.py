@@ -26,6 +26,8 @@ instructions: Any = intrinsic
 ELEMENTS = {
     types.float32: ir.FloatType(),
     types.float64: ir.DoubleType(),
+    types.int64: ir.IntType(64),
+    types.int32: ir.IntType(32),
     types.int16: ir.IntType(16),
     types.uint16: ir.IntType(16),
     types.uint8: ir.IntType(8),
@@ -183,16 +185,48 @@ def fill(typing, number):
     return kind(number), generate
 
 
+def _converter(element: Any, instruction: str, unsigned: str = "") -> Any:
+    """Return a function that converts each element of a vector, by another instruction if it is unsigned."""
+
+    @instructions
+    def convert(typing, vector):
+        kind = Vector(element, LINE * 8 // element.bitwidth // vector.lanes)
+
+        def generate(context, builder, signature, arguments):
+            used = instruction if getattr(vector.element, "signed", True) else unsigned
+            return getattr(builder, used)(arguments[0], context.get_value_type(kind))
+
+        return kind(vector), generate
+
+    return convert
+
+
+to_floats = _converter(types.float32, "sitofp", "uitofp")
+"""Return a vector of integers as float32."""
+
+to_integers = _converter(types.int32, "fptosi")
+"""Return a vector of whole float32 numbers as int32."""
+
+to_bytes = _converter(types.uint8, "trunc")
+"""Return the lowest bytes of integers."""
+
+narrow = _converter(types.int32, "trunc")
+"""Return the lower halves of int64."""
+
+widen = _converter(types.int64, "zext")
+"""Return int32 as the lower halves of int64."""
+
+
 @instructions
-def to_floats(typing, vector):
-    """Return half a vector of int16 or uint16 as float32."""
-    kind = Vector(types.float32)
+def floor(typing, vector):
+    """Return each float32 rounded down."""
 
     def generate(context, builder, signature, arguments):
-        convert = builder.sitofp if vector.element.signed else builder.uitofp
-        return convert(arguments[0], context.get_value_type(kind))
+        kind = context.get_value_type(vector)
+        name = f"llvm.floor.v{vector.lanes}{kind.element.intrinsic_name}"
+        return builder.call(get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name), arguments)
 
-    return kind(vector), generate
+    return vector(vector), generate
 
 
 def _adder(operation: str) -> Any:
@@ -228,12 +262,16 @@ Only for sums whose result does not depend on their rounding, because a bound of
 
 
 def _chooser(comparison: str) -> Any:
-    """Return a function of two vectors that returns the first where a comparison holds, else the second."""
+    """Return a function of a vector and a vector or number: the first where a comparison holds, else the second."""
 
     @instructions
     def choose(typing, left, right):
         def generate(context, builder, signature, arguments):
-            return builder.select(builder.fcmp_ordered(comparison, *arguments), *arguments)
+            first, second = arguments
+            if not isinstance(right, Vector):
+                second = _spread(context, builder, left, second)
+            compare = builder.fcmp_ordered if left.element in types.real_domain else builder.icmp_signed
+            return builder.select(compare(comparison, first, second), first, second)
 
         return left(left, right), generate
 
@@ -271,3 +309,7 @@ def _define(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
 _define(operator.add, "fadd")
 _define(operator.sub, "fsub")
 _define(operator.mul, "fmul")
+_define(operator.and_, "and_")
+_define(operator.or_, "or_")
+_define(operator.lshift, "shl")
+_define(operator.rshift, "ashr")

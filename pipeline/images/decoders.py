@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import UnidentifiedImageError, features
 
-from corruptions import jpeg
 from corruptions.kernels.colour import ycbcr
 from corruptions.registry import unknown
 from pipeline.errors import SampleError, UserError
+from pipeline.images import jpeg
 
 Image = NDArray[np.uint8]
 

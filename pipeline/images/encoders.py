@@ -15,7 +15,8 @@ import numpy as np
 import simplejpeg
 from pydantic import Field
 
-from corruptions import jpeg
+from corruptions.kernels.jpeg import round_trip
+from pipeline.images import jpeg
 from pipeline.images.decoders import MAX_PIXELS, excess_scans
 from pipeline.images.encoder import Encoder, Image, require_shape
 from pipeline.images.files import Own
@@ -61,22 +62,19 @@ class Jpeg(Encoder):
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a JPEG file."""
-        return self._encoded(image, self.optimize)
-
-    def _encoded(self, image: Image, optimize: bool) -> bytes:
-        settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(optimize)]
+        settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(self.optimize)]
         if self.chroma == "4:4:4":
             settings += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
         return _imencode(self.suffix, image, settings)
 
     def stored(self, image: Image, grain: bool = False) -> Image:
-        """Return the pixels that readers get. Huffman tables do not change them, so none are computed."""
-        return jpeg.decode(self._encoded(image, optimize=False), *image.shape[:2])
+        """Return the pixels that readers get, without a file."""
+        return round_trip(image, self.quality, halved=self.chroma == "4:2:0")
 
     def stored_into(self, image: Image, grain: bool, target: Image) -> None:
         """Write the pixels that readers get into an existing array without an intermediate one."""
         require_shape(image.shape, target)
-        simplejpeg.decode_jpeg(self._encoded(image, optimize=False), colorspace="RGB", buffer=target)
+        round_trip(image, self.quality, self.chroma == "4:2:0", target)
 
     def decode(self, data: bytes) -> Image:
         """Return the same pixels as Pillow."""

@@ -13,14 +13,13 @@ Rows are placed off this alignment, so that they stay in the cache for the next 
 """
 
 
-def decode(data: bytes | NDArray[np.uint8], height: int, width: int, colorspace: str = "RGB") -> NDArray[np.uint8]:
+def decode(data: bytes, height: int, width: int) -> NDArray[np.uint8]:
     """Decode a JPEG file.
 
     Args:
         data: Contents of the file.
         height: Height of the image in pixels.
         width: Width of the image in pixels.
-        colorspace: Order of the channels, ``"RGB"`` (default) or ``"BGR"``.
 
     Returns:
         uint8 pixels (H, W, 3).
@@ -31,5 +30,5 @@ def decode(data: bytes | NDArray[np.uint8], height: int, width: int, colorspace:
     buffer = np.empty(height * width * 3 + STREAM_ALIGNMENT, np.uint8)
     start = (STREAM_ALIGNMENT // 2 - buffer.ctypes.data) % STREAM_ALIGNMENT
     pixels = buffer[start : start + height * width * 3].reshape(height, width, 3)
-    simplejpeg.decode_jpeg(data, colorspace=colorspace, buffer=pixels)
+    simplejpeg.decode_jpeg(data, colorspace="RGB", buffer=pixels)
     return pixels

@@ -1,0 +1,378 @@
+"""What JPEG does to pixels: libjpeg-turbo's encoder and decoder in one step, without the file between them.
+
+A file stores rounded coefficients of cosine transforms without loss. So its decoded pixels follow from the transforms
+and the rounding alone, and nothing is written or read bit by bit. All arithmetic is that of libjpeg-turbo's default
+methods (``JDCT_ISLOW``, smooth enlargement of chroma). It is in integers, some of them held as floats, and so equal on
+every CPU.
+
+Blocks of 8 x 8 values are transformed eight at a time, side by side. A row of eight blocks is 64 bytes. It is read as
+eight words, one per block, and becomes eight vectors, one per column, with one element per block.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.planes import deinterleave, interleave
+from corruptions.kernels.vectors import (
+    floor,
+    larger,
+    load,
+    load_eight,
+    load_half,
+    multiply_add,
+    narrow,
+    smaller,
+    store,
+    to_bytes,
+    to_floats,
+    to_integers,
+    widen,
+)
+
+SIDE, ROW = np.int64(8), np.int64(64)
+"""Height and width of a block, also the number of blocks in a vector; and values in a row of eight blocks."""
+
+# fmt: off
+LUMA_STEPS = (
+    16, 11, 10, 16, 24, 40, 51, 61,
+    12, 12, 14, 19, 26, 58, 60, 55,
+    14, 13, 16, 24, 40, 57, 69, 56,
+    14, 17, 22, 29, 51, 87, 80, 62,
+    18, 22, 37, 56, 68, 109, 103, 77,
+    24, 35, 55, 64, 81, 104, 113, 92,
+    49, 64, 78, 87, 103, 121, 120, 101,
+    72, 92, 95, 98, 112, 100, 103, 99,
+)
+"""Steps to which coefficients of luma are rounded at quality 50. Source: ITU-T T.81, table K.1."""
+CHROMA_STEPS = (
+    17, 18, 24, 47, 99, 99, 99, 99,
+    18, 21, 26, 66, 99, 99, 99, 99,
+    24, 26, 56, 99, 99, 99, 99, 99,
+    47, 66, 99, 99, 99, 99, 99, 99,
+    *(99,) * 32,
+)
+"""The same for chroma. Source: ITU-T T.81, table K.2."""
+# fmt: on
+
+BITS, PASS_BITS, COEFFICIENT_BITS = 13, 2, 3
+"""Fraction bits of the constants below, of values between the two passes of a transform, and of its coefficients."""
+FIRST, FORWARD, INVERSE = (np.int32(BITS + bits) for bits in (-PASS_BITS, PASS_BITS, PASS_BITS + COEFFICIENT_BITS))
+"""Bits to drop after the first pass of a transform, after the second forward, and after the second inverse one."""
+F_0_298, F_0_390, F_0_541, F_0_765 = np.int32(2446), np.int32(3196), np.int32(4433), np.int32(6270)
+F_0_899, F_1_175, F_1_501, F_1_847 = np.int32(7373), np.int32(9633), np.int32(12299), np.int32(15137)
+F_1_961, F_2_053, F_2_562, F_3_072 = np.int32(16069), np.int32(16819), np.int32(20995), np.int32(25172)
+UNIT = np.int32(1 << BITS)
+"""Constants of the transform by Loeffler, Ligtenberg and Moschytz, as libjpeg names them, and 1.0 in their unit."""
+
+LOWEST, ZERO, BYTE = np.int32(0), np.int32(128), np.int32(255)
+"""Lowest level, level of zero in transforms, and the highest level or the bits of a byte."""
+SIGN, UPPER, LOW, HIGH = np.int32(31), np.int64(32), np.uint16(255), np.uint16(8)
+"""Places of the sign of an int32 and of the upper half of an int64; the first byte of a uint16, the second's place."""
+SMALLEST = 2
+"""Rows with at most this number of values of chroma are not enlarged smoothly."""
+
+
+def factors(*numbers: int) -> list[np.float32]:
+    """Return multiples of 2 ** -16."""
+    return [np.float32(number / 65536) for number in numbers]
+
+
+RED_IN_LUMA, GREEN_IN_LUMA, BLUE_IN_LUMA = factors(19595, 38470, 7471)
+RED_IN_BLUES, GREEN_IN_BLUES = factors(-11059, -21709)
+GREEN_IN_REDS, BLUE_IN_REDS = factors(-27439, -5329)
+RED_OF_REDS, GREEN_OF_REDS, GREEN_OF_BLUES, BLUE_OF_BLUES = factors(91881, -46802, -22554, 116130)
+"""Factors between colours and chroma. Sums of levels times these are exact in float32, or are at least 256."""
+HALF, (GREY,) = np.float32(0.5), factors((128 << 16) + (1 << 15) - 1)
+"""A colour's factor in its own chroma, also added to round halves up; zero of chroma, to round them down."""
+MIDDLE = np.float32(128)
+"""Level of zero chroma."""
+
+
+@lru_cache
+def steps_of(base: tuple[int, ...], quality: int) -> NDArray[np.float32]:
+    """Return the steps of a quality 1..100 (64,), and below them, for each, 1 / (8 steps) and 4 steps + 0.5."""
+    scale = 5000 // quality if quality < 50 else 200 - 2 * quality
+    steps = np.clip((np.array(base) * scale + 50) // 100, 1, 255).astype(np.float32)
+    return np.stack([steps, np.float32(1) / (8 * steps), 4 * steps + np.float32(0.5)])
+
+
+@inlined
+def four_levels(blocks, start):
+    """Return four vectors of int32 as the bytes of one, 128 added, clipped to 0..255."""
+    word = levels_of(blocks, start)
+    word = word | levels_of(blocks, start + SIDE) << np.int32(8)
+    word = word | levels_of(blocks, start + 2 * SIDE) << np.int32(16)
+    return word | levels_of(blocks, start + 3 * SIDE) << np.int32(24)
+
+
+@inlined
+def levels_of(blocks, start):
+    """Return a vector of int32 as levels: 128 added, clipped to 0..255."""
+    return smaller(larger(load_half(blocks, start) + ZERO, LOWEST), BYTE)
+
+
+@inlined
+def write_four(word, blocks, start):
+    """Write the bytes of a vector of int32 as four vectors, 128 subtracted."""
+    store(blocks, start, (word & BYTE) - ZERO)
+    store(blocks, start + SIDE, (word >> np.int32(8) & BYTE) - ZERO)
+    store(blocks, start + 2 * SIDE, (word >> np.int32(16) & BYTE) - ZERO)
+    store(blocks, start + 3 * SIDE, (word >> np.int32(24) & BYTE) - ZERO)
+
+
+@kernel
+def forward(blocks, start, stride, bits):
+    """Transform eight vectors, which are ``stride`` apart, by a cosine transform, in place. Drop ``bits``, rounded."""
+    half = np.int32(1 << (bits - 1))
+    a, b = load_half(blocks, start), load_half(blocks, start + 7 * stride)
+    sum_0, odd_3 = a + b, a - b
+    a, b = load_half(blocks, start + stride), load_half(blocks, start + 6 * stride)
+    sum_1, odd_2 = a + b, a - b
+    a, b = load_half(blocks, start + 2 * stride), load_half(blocks, start + 5 * stride)
+    sum_2, odd_1 = a + b, a - b
+    a, b = load_half(blocks, start + 3 * stride), load_half(blocks, start + 4 * stride)
+    sum_3, odd_0 = a + b, a - b
+    outer, inner = sum_0 + sum_3, sum_1 + sum_2
+    store(blocks, start, ((outer + inner) * UNIT + half) >> bits)
+    store(blocks, start + 4 * stride, ((outer - inner) * UNIT + half) >> bits)
+    outer, inner = sum_0 - sum_3, sum_1 - sum_2
+    common = (outer + inner) * F_0_541 + half
+    store(blocks, start + 2 * stride, (common + outer * F_0_765) >> bits)
+    store(blocks, start + 6 * stride, (common - inner * F_1_847) >> bits)
+    a, b = odd_0 + odd_2, odd_1 + odd_3
+    common = (a + b) * F_1_175 + half
+    a, b = common - a * F_1_961, common - b * F_0_390
+    c, d = (odd_0 + odd_3) * F_0_899, (odd_1 + odd_2) * F_2_562
+    store(blocks, start + 7 * stride, (odd_0 * F_0_298 - c + a) >> bits)
+    store(blocks, start + 5 * stride, (odd_1 * F_2_053 - d + b) >> bits)
+    store(blocks, start + 3 * stride, (odd_2 * F_3_072 - d + a) >> bits)
+    store(blocks, start + stride, (odd_3 * F_1_501 - c + b) >> bits)
+
+
+@kernel
+def inverse(blocks, start, stride, bits):
+    """Transform eight vectors back, see :func:`forward`."""
+    half = np.int32(1 << (bits - 1))
+    a, b = load_half(blocks, start), load_half(blocks, start + 4 * stride)
+    plus, minus = (a + b) * UNIT + half, (a - b) * UNIT + half
+    a, b = load_half(blocks, start + 2 * stride), load_half(blocks, start + 6 * stride)
+    common = (a + b) * F_0_541
+    outer, inner = common + a * F_0_765, common - b * F_1_847
+    even_0, even_1, even_2, even_3 = plus + outer, minus + inner, minus - inner, plus - outer
+    odd_0, odd_1 = load_half(blocks, start + 7 * stride), load_half(blocks, start + 5 * stride)
+    odd_2, odd_3 = load_half(blocks, start + 3 * stride), load_half(blocks, start + stride)
+    a, b = odd_0 + odd_2, odd_1 + odd_3
+    common = (a + b) * F_1_175
+    a, b = common - a * F_1_961, common - b * F_0_390
+    c, d = (odd_0 + odd_3) * F_0_899, (odd_1 + odd_2) * F_2_562
+    odd_0, odd_1 = odd_0 * F_0_298 - c + a, odd_1 * F_2_053 - d + b
+    odd_2, odd_3 = odd_2 * F_3_072 - d + a, odd_3 * F_1_501 - c + b
+    store(blocks, start, (even_0 + odd_3) >> bits)
+    store(blocks, start + 7 * stride, (even_0 - odd_3) >> bits)
+    store(blocks, start + stride, (even_1 + odd_2) >> bits)
+    store(blocks, start + 6 * stride, (even_1 - odd_2) >> bits)
+    store(blocks, start + 2 * stride, (even_2 + odd_1) >> bits)
+    store(blocks, start + 5 * stride, (even_2 - odd_1) >> bits)
+    store(blocks, start + 3 * stride, (even_3 + odd_0) >> bits)
+    store(blocks, start + 4 * stride, (even_3 - odd_0) >> bits)
+
+
+@inlined
+def quantise(blocks, start, steps, index):
+    """Round a vector of coefficients to a multiple of its step, halves away from zero, in place.
+
+    Coefficients c are eight times as large as their step s, and floor((c - [c < 0] + 4 s) / 8 s) is what rounds halves
+    away from zero. With 0.5 added to the numerator, the quotient is at least 1 / 16 s away from every whole number,
+    relative to it more than 2 ** -17; float32 rounds twice by at most 2 ** -24.
+    """
+    value = load_half(blocks, start)
+    quotient = (to_floats(value + (value >> SIGN)) + steps[2, index]) * steps[1, index]
+    store(blocks, start, to_integers(floor(quotient) * steps[0, index]))
+
+
+@kernel
+def lose(plane, steps):
+    """Round the coefficients of a plane, see :func:`plane_of`, in place. ``steps``: see :func:`steps_of`."""
+    blocks, words, pitch = scratch(SIDE * ROW, np.int32), plane.reshape(-1).view(np.int64), plane.shape[1] // SIDE
+    for first in range(0, words.size, SIDE * pitch):
+        for left in range(first, first + pitch, SIDE):
+            for y in range(SIDE):
+                row = load(words, left + y * pitch)
+                write_four(narrow(row), blocks, y * ROW)
+                write_four(narrow(row >> UPPER), blocks, y * ROW + ROW // 2)
+                forward(blocks, y * ROW, SIDE, FIRST)
+            for x in range(SIDE):
+                forward(blocks, x * SIDE, ROW, FORWARD)
+                for y in range(SIDE):
+                    quantise(blocks, y * ROW + x * SIDE, steps, y * SIDE + x)
+                inverse(blocks, x * SIDE, ROW, FIRST)
+            for y in range(SIDE):
+                inverse(blocks, y * ROW, SIDE, INVERSE)
+                upper = widen(four_levels(blocks, y * ROW + ROW // 2)) << UPPER
+                store(words, left + y * pitch, widen(four_levels(blocks, y * ROW)) | upper)
+
+
+@kernel
+def separate(row, planes, luma, blues, reds):
+    """Write a row of pixels (3 W,) as luma and chroma, and repeat its last pixel to the end of the arrays."""
+    count = row.size // 3
+    red, green, blue = planes[0], planes[1], planes[2]
+    deinterleave(row, red, green, blue)
+    for x in range(0, count, SIDE):
+        r, g, b = load_eight(red, x), load_eight(green, x), load_eight(blue, x)
+        level = multiply_add(r, RED_IN_LUMA, multiply_add(g, GREEN_IN_LUMA, multiply_add(b, BLUE_IN_LUMA, HALF)))
+        store(luma, x, to_bytes(to_integers(level)))
+        chroma = multiply_add(r, RED_IN_BLUES, multiply_add(g, GREEN_IN_BLUES, multiply_add(b, HALF, GREY)))
+        store(blues, x, to_bytes(to_integers(chroma)))
+        chroma = multiply_add(b, BLUE_IN_REDS, multiply_add(g, GREEN_IN_REDS, multiply_add(r, HALF, GREY)))
+        store(reds, x, to_bytes(to_integers(chroma)))
+    for channel in (luma, blues, reds):
+        last = channel[count - 1]
+        for x in range(count, channel.size):
+            channel[x] = last
+
+
+@inlined
+def average(upper, lower, target):
+    """Write the means of 2 x 2 levels, each two in a uint16. Every second mean is rounded up."""
+    for x in range(target.size):
+        a, b = upper[x], lower[x]
+        above = np.uint16(np.uint16(a & LOW) + np.uint16(a >> HIGH))
+        total = np.uint16(above + np.uint16(np.uint16(b & LOW) + np.uint16(b >> HIGH)))
+        target[x] = np.uint8((total + 1 + x % 2) // 4)
+
+
+@kernel
+def to_planes(image, repeats, luma, blues, reds):
+    """Write an image as luma and chroma. Planes are larger; what is outside of the image repeats its last rows.
+
+    Args:
+        image: uint8 (H, W * 3).
+        repeats: Pixels on a side for each value of chroma, 1 or 2.
+        luma: uint8 plane, at least (H, W).
+        blues: uint8 plane of blue chroma, as ``luma``, or with half the rows and values, rounded up.
+        reds: The same of red chroma.
+    """
+    height = image.shape[0]
+    planes = np.empty((3, luma.shape[1]), np.uint8)
+    chroma = np.empty((2, 2, blues.shape[1] * repeats), np.uint8)
+    pairs = chroma.view(np.uint16)
+    end = -(-height // repeats)
+    for y in range(end * repeats):
+        blue, red = chroma[0, y % 2], chroma[1, y % 2]
+        separate(image[min(y, height - 1)], planes, luma[y], blue, red)
+        if repeats == 1:
+            copy(blue, blues[y])
+            copy(red, reds[y])
+        elif y % 2:
+            average(pairs[0, 0], pairs[0, 1], blues[y // 2])
+            average(pairs[1, 0], pairs[1, 1], reds[y // 2])
+    for y in range(end * repeats, luma.shape[0]):
+        copy(luma[height - 1], luma[y])
+    for y in range(end, blues.shape[0]):
+        copy(blues[end - 1], blues[y])
+        copy(reds[end - 1], reds[y])
+
+
+@kernel
+def enlarge(plane, y, last, sums, out):
+    """Write row ``y`` of a plane of twice the size: three parts of the nearest value and one of the next nearest.
+
+    Quirk: rows of at most two values are repeated.
+
+    Args:
+        plane: uint8 plane.
+        y: Row of the result.
+        last: Last row of the plane that is inside of the image.
+        sums: Scratch, int16, two more values than a row of the image has in the plane.
+        out: uint8, at least twice as many values as such a row has.
+    """
+    count = sums.size - 2
+    near, far = plane[y // 2], plane[min(max(y // 2 + (2 * (y % 2) - 1), 0), last)]
+    for x in range(count):
+        sums[x + 1] = np.int16(3 * np.int16(near[x]) + np.int16(far[x]))
+    sums[0], sums[count + 1] = sums[1], sums[count]
+    for x in range(count):
+        total = np.int16(3 * sums[x + 1])
+        out[2 * x] = np.uint8(np.int16(total + sums[x] + 8) >> 4)
+        out[2 * x + 1] = np.uint8(np.int16(total + sums[x + 2] + 7) >> 4)
+    if count <= SMALLEST:
+        for x in range(count):
+            out[2 * x], out[2 * x + 1] = near[x], near[x]
+
+
+@kernel
+def join(luma, blues, reds, planes, row):
+    """Write a row of luma and chroma as pixels (3 W,)."""
+    red, green, blue = planes[0], planes[1], planes[2]
+    for x in range(0, row.size // 3, SIDE):
+        level, b, r = load_eight(luma, x) + HALF, load_eight(blues, x) - MIDDLE, load_eight(reds, x) - MIDDLE
+        store(red, x, clipped(multiply_add(r, RED_OF_REDS, level)))
+        store(green, x, clipped(multiply_add(r, GREEN_OF_REDS, multiply_add(b, GREEN_OF_BLUES, level))))
+        store(blue, x, clipped(multiply_add(b, BLUE_OF_BLUES, level)))
+    interleave(red, green, blue, row)
+
+
+@inlined
+def clipped(values):
+    """Return a vector of float32 as levels: clipped to 0..255, rounded down."""
+    return to_bytes(smaller(larger(to_integers(values), LOWEST), BYTE))
+
+
+@inlined
+def plane_of(height, width):
+    """Return a plane for an image, uint8. Its sides are those of whole blocks, of multiples of eight in a row."""
+    pitch = -(-width // ROW) * ROW
+    return scratch(-(-height // SIDE) * SIDE * pitch, np.uint8).reshape(-1, pitch)
+
+
+@kernel
+def recode(image, repeats, luma_steps, chroma_steps, out):
+    """Write an image as a decoder returns it after encoding.
+
+    Args:
+        image: uint8 (H, W * 3).
+        repeats: Pixels on a side for each value of chroma, 1 or 2.
+        luma_steps: See :func:`steps_of`.
+        chroma_steps: The same.
+        out: uint8 (H, W * 3).
+    """
+    height, width = image.shape[0], image.shape[1] // 3
+    chroma_height, chroma_width = -(-height // repeats), -(-width // repeats)
+    luma = plane_of(height, width)
+    blues, reds = plane_of(chroma_height, chroma_width), plane_of(chroma_height, chroma_width)
+    to_planes(image, repeats, luma, blues, reds)
+    lose(luma, luma_steps)
+    lose(blues, chroma_steps)
+    lose(reds, chroma_steps)
+    planes, sums = np.empty((3, luma.shape[1]), np.uint8), np.empty(chroma_width + 2, np.int16)
+    blue, red = np.empty(2 * blues.shape[1], np.uint8), np.empty(2 * blues.shape[1], np.uint8)
+    for y in range(height):
+        if repeats == 1:
+            join(luma[y], blues[y], reds[y], planes, out[y])
+        else:
+            enlarge(blues, y, chroma_height - 1, sums, blue)
+            enlarge(reds, y, chroma_height - 1, sums, red)
+            join(luma[y], blue, red, planes, out[y])
+
+
+def round_trip(
+    image: NDArray[np.uint8], quality: int, halved: bool = True, out: NDArray[np.uint8] | None = None
+) -> NDArray[np.uint8]:
+    """Return an image as it is after JPEG compression by libjpeg-turbo.
+
+    Args:
+        image: uint8 (H, W, 3).
+        quality: 1..100.
+        halved: Whether chroma has half the height and width (4:2:0), else full size (4:4:4).
+        out: Contiguous array for the result; None for a new one.
+    """
+    out = np.empty_like(image, order="C") if out is None else out
+    rows = (array.reshape(len(array), -1) for array in (image, out))
+    recode(next(rows), 2 if halved else 1, steps_of(LUMA_STEPS, quality), steps_of(CHROMA_STEPS, quality), next(rows))
+    return out
