@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.catalogue import Image
-from corruptions.kernels.colour.levels import round_channel
 from corruptions.kernels.smoothing import fourier
+from corruptions.kernels.smoothing.low_pass import keep, round_channel
 from corruptions.registry import find
 from corruptions.validation import check_integer, to_rgb
 
@@ -147,9 +147,9 @@ def limited(image: Spectra, bandwidth: int, *, shape: str = DEFAULT) -> Image:
     if largest < 0:
         raise ValueError(f"bandwidth must be 0 or more, not {largest}")
     channels, _, height, frequencies = image.channels.shape
-    limits = [min(reach(largest, min(y, height - y)), frequencies - 1) for y in range(height)]
-    kept = np.where(np.arange(frequencies) <= np.array(limits)[:, None], image.channels, 0.0)
+    limits = np.array([min(reach(largest, min(y, height - y)), frequencies - 1) for y in range(height)], np.int64)
     out = np.empty((height, image.width, channels), np.uint8)
-    for channel, spectrum in enumerate(kept):
-        round_channel(fourier.inverse(spectrum, image.width), out, channel)
+    for channel, spectrum in enumerate(image.channels):
+        kept = keep(spectrum, limits)
+        round_channel(fourier.inverse(kept, image.width), out, channel)
     return out

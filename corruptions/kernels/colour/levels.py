@@ -1,4 +1,4 @@
-"""New levels that depend on the level, and on its channel or place, and levels from values."""
+"""New levels that depend on the level, and on its channel or place."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ PAIR = np.uint64(0xFFFF)
 
 BLACK, WHITE = np.float32(0), np.float32(255)
 """Lowest and highest level."""
-
-HALF, HIGHEST = 0.5 + 1 / (1 << 20), 255.0
-"""Added before values are truncated, and the highest level. Halves are rounded up in spite of errors of the Fourier
-transforms, which are much smaller than 2^-20; values of images are never that close to a half, but for halves."""
 
 
 @inlined
@@ -47,15 +43,6 @@ def scale_channels(pixels, gains, offsets):
         for i in range(width):
             target[i] = np.uint8(np.int32(clip(np.float32(source[i]) * gain[i] + offset[i])))
     return out
-
-
-@kernel
-def round_channel(field, image, channel):
-    """Write values (H, W), rounded half up and clipped to 0..255, to a channel of an image."""
-    height, width = field.shape
-    for y in range(height):
-        for x in range(width):
-            image[y, x, channel] = np.int32(min(max(field[y, x] + HALF, 0.0), HIGHEST))
 
 
 @kernel

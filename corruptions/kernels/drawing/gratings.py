@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.colour.levels import BLACK, HALF, HIGHEST
+from corruptions.kernels.colour.levels import BLACK
 from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.drawing.blend import ABOVE_WHITE, repeat_channels
+from corruptions.kernels.smoothing.low_pass import HALF, HIGHEST
 from corruptions.kernels.trigonometry import arctangent_64, cosine_64, sine_64
 
 BOUND = np.float32(4 * 2.0**-17)
