@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from pipeline.cli import signals
-from pipeline.cli.commands.attack import attack
-from pipeline.cli.commands.budgets import budgets
-from pipeline.cli.commands.build import build
+from pipeline.cli.commands.attack import attack, budgets
+from pipeline.cli.commands.build import build, mirror
 from pipeline.cli.commands.ccc import ccc_matrix, ccc_stream
 from pipeline.cli.commands.doctor import doctor
 from pipeline.cli.commands.evaluate import evaluate
 from pipeline.cli.commands.export import export
 from pipeline.cli.commands.index import index
 from pipeline.cli.commands.list_ import list_all
-from pipeline.cli.commands.mirror import mirror
 from pipeline.cli.commands.plan import plan
 from pipeline.cli.commands.preview import preview
 from pipeline.cli.commands.render import render
@@ -40,8 +37,7 @@ MAKE, CHECK, EVALUATE = "Make data", "Check and look", "Evaluate"
 """Groups of commands in the help."""
 
 
-@dataclass(frozen=True)
-class CommandEntry:
+class CommandEntry(NamedTuple):
     """A command: its function, its group in the help, and an example that runs after those above it."""
 
     function: Callable[..., None]

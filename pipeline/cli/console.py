@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import typer
 from rich.cells import cell_len
@@ -43,20 +43,6 @@ CONTINUE = f"finished shards are kept. {TO_CONTINUE}"
 """Advice after an interruption of a command that resumes."""
 
 
-class CommandResult(Protocol):
-    """Result of a command."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether no work is left."""
-
-    def facts(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
-
-    def summary(self, output: str) -> Iterable[str]:
-        """Return the result as lines of text; ``output`` is the folder as the user wrote it."""
-
-
 def print_line(text: str) -> None:
     """Print a line on standard output.
 
@@ -90,25 +76,6 @@ def print_json(**facts: Any) -> None:
         print(json.dumps(facts, indent=1), flush=True)
 
 
-def print_result(result: CommandResult, as_json: bool, output: str) -> None:
-    """Print the result of a command.
-
-    Args:
-        result: Result of the command.
-        as_json: Whether to print JSON instead of text.
-        output: Folder that the command wrote, as the user gave it.
-
-    Raises:
-        typer.Exit: The result is incomplete; exit code 3.
-    """
-    if as_json:
-        print_json(**result.facts(), output=output)
-    else:
-        print_lines(result.summary(output))
-    if not result.complete:
-        raise typer.Exit(Exit.INCOMPLETE)
-
-
 def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table and a blank line on standard output.
 
@@ -129,10 +96,10 @@ def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None
 
 @contextmanager
 def report_errors(as_json: bool, preempted_exit: int = Exit.INCOMPLETE, advice: str = AGAIN) -> Iterator[None]:
-    """Print expected errors as one line and exit; :func:`report_bugs` handles the others.
+    """Print expected errors as one line, also as JSON if asked for, and exit; :func:`report_bugs` handles the others.
 
     Args:
-        as_json: Whether to print the error also as JSON on standard output.
+        as_json: Whether to print JSON on standard output.
         preempted_exit: Exit code after SIGTERM.
         advice: What the user can do after an interruption or a temporary failure.
 
@@ -147,7 +114,9 @@ def report_errors(as_json: bool, preempted_exit: int = Exit.INCOMPLETE, advice: 
     except UserError as error:
         _fail(str(error), Exit.USAGE, as_json)
     except OSError as error:
-        _fail_for_file(error, as_json, advice)
+        if is_permanent(error):  # the user must fix a file; otherwise, the machine may recover
+            _fail(file_error_message(error), Exit.USAGE, as_json)
+        _fail(f"{file_error_message(error)}; {advice}", Exit.INCOMPLETE, as_json)
     except UnreachableError as error:
         _fail(f"{error}; {advice}", Exit.INCOMPLETE, as_json)
     except (MemoryError, RuntimeError) as error:
@@ -178,11 +147,7 @@ def _interruption(preempted_exit: int = Exit.INCOMPLETE) -> tuple[str, int]:
 
 @contextmanager
 def report_misuse(as_json: bool) -> Iterator[None]:
-    """Print an error in the arguments of a command as one line, and exit with 2.
-
-    Args:
-        as_json: Whether to print the error also as JSON on standard output.
-    """
+    """Print an error in the arguments of a command as one line, also as JSON if asked for, and exit with 2."""
     try:
         yield
     except UsageError as error:
@@ -215,13 +180,6 @@ def report_bugs() -> Iterator[None]:
             "prints when the environment variable ROBUSTSHARDS_TRACEBACK is 1"
         )
         raise SystemExit(Exit.BUG) from None
-
-
-def _fail_for_file(error: OSError, as_json: bool, advice: str) -> NoReturn:
-    """Exit with 2 where the user must fix a file, and with 3 where the machine may recover."""
-    if is_permanent(error):
-        _fail(file_error_message(error), Exit.USAGE, as_json)
-    _fail(f"{file_error_message(error)}; {advice}", Exit.INCOMPLETE, as_json)
 
 
 def _fail(message: str, code: int, as_json: bool) -> NoReturn:

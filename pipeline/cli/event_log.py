@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import Plan, WorkItem
@@ -18,13 +18,13 @@ EVERY_S = 10.0
 """Seconds between two ``progress`` lines."""
 
 
-class Log:
+class EventLog:
     """Writer of JSON lines, each with its event and the time in UTC."""
 
     def __init__(self) -> None:
         self._last_progress = monotonic()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -41,7 +41,12 @@ class Log:
 
     def on_event(self, event: Event[Any, Any]) -> None:
         """Write that a work item has finished, failed or been given up."""
-        common = {"piece": event.index, **self.identity(event.work), "place": event.place}
+        work = event.work
+        if isinstance(work, WorkItem):
+            identity = {"block": work.index, "shards": [task.name for task in work.tasks]}
+        else:
+            identity = {"shards": [chunk.name for chunk in work]}
+        common = {"piece": event.index, **identity, "place": event.place}
         if isinstance(event, Progress):
             self.line("finished", **common, **summed(event.counts.readings()))
         elif isinstance(event, Failed):
@@ -49,39 +54,16 @@ class Log:
         else:
             self.line("given up", **common, reason=event.reason)
 
-    def identity(self, work: Any) -> dict[str, Any]:
-        """Return the fields that identify a work item."""
-        raise NotImplementedError
-
-    def due(self) -> bool:
-        """Return whether it is time for another ``progress`` line, and count it as written."""
-        if monotonic() - self._last_progress < EVERY_S:
-            return False
-        self._last_progress = monotonic()
-        return True
-
-
-class BuildLog(Log):
-    """Writer of the events of a build."""
-
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """Write how much work is left."""
+        """Write how much work of a build is left."""
         counts = {"images": plan.images, "shards": shards, "samples": dict(todo)}
         self.line("started", recipe=plan.recipe.name, **counts, warnings=list(plan.warnings))
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
-        """Write the progress, at most once in ``EVERY_S`` seconds."""
-        if self.due():
+        """Write the progress of a build, at most once in ``EVERY_S`` seconds."""
+        if self._is_due():
             done = tally.total()
             self.line("progress", shards=done.shards, **summed(done.readings()))
-
-    def identity(self, work: WorkItem) -> dict[str, Any]:
-        """Return the number of the block and the names of its shards."""
-        return {"block": work.index, "shards": [task.name for task in work.tasks]}
-
-
-class EvaluationLog(Log):
-    """Writer of the events of an evaluation."""
 
     def counting(self, frames: int, predicted: int) -> None:
         """Write how many frames there are, and how many already have predictions."""
@@ -89,12 +71,15 @@ class EvaluationLog(Log):
 
     def advanced(self, frames: int) -> None:
         """Write the progress, at most once in ``EVERY_S`` seconds."""
-        if self.due():
+        if self._is_due():
             self.line("progress", frames=frames)
 
-    def identity(self, work: Iterable[Any]) -> dict[str, Any]:
-        """Return the names of the shards."""
-        return {"shards": [chunk.name for chunk in work]}
+    def _is_due(self) -> bool:
+        """Return whether it is time for another ``progress`` line, and count it as written."""
+        if monotonic() - self._last_progress < EVERY_S:
+            return False
+        self._last_progress = monotonic()
+        return True
 
 
 def summed(readings: Iterable[Reading]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -83,7 +83,9 @@ class Command(TyperCommand):
             missing = [each for each in self.required() if values.get(each.name) in (None, (), [])]
             if error.param not in missing:
                 raise
-            names = enumerated(usage_of(each) for each in missing)
+            *first, names = map(usage_of, missing)
+            if first:
+                names = f"{', '.join(first)} and {names}"
             raise UsageError(f"missing {names}; for example: {self.epilog}", ctx) from None
 
 
@@ -113,7 +115,7 @@ class Group(TyperGroup):
         """Write the groups of commands."""
         for title, commands in self.groups().items():
             with formatter.section(title):
-                _write_rows(formatter, [(name, summary_of(command)) for name, command in commands.items()])
+                _write_rows(formatter, [(name, command.help.partition("\n")[0]) for name, command in commands.items()])
         with formatter.section("Options"):
             _write_rows(formatter, [(name_of(each), text_of(each)) for each in self.get_params(ctx)])
 
@@ -127,11 +129,6 @@ class Group(TyperGroup):
 
 def _is_argument(parameter: Any) -> bool:
     return bool(parameter.param_type_name == "argument")
-
-
-def summary_of(command: Any) -> str:
-    """Return the first sentence of a command's description."""
-    return str(command.help).partition("\n")[0]
 
 
 def name_of(parameter: Any) -> str:
@@ -159,12 +156,6 @@ def default_of(parameter: Any) -> str:
     """Return the default of an option as it would be typed; empty where there is none."""
     shown = getattr(parameter, "show_default", None)
     return shown if isinstance(shown, str) else ""
-
-
-def enumerated(names: Iterable[str]) -> str:
-    """Return names with commas and "and" between."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def usage_message(error: Any) -> str:

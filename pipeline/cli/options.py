@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import wraps
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
-from pipeline.cli.console import AGAIN, CommandResult, print_result, report_errors
+from pipeline.cli.console import AGAIN, print_json, print_lines, report_errors
 from pipeline.errors import Exit, UserError
 from pipeline.settings import (
     ARGUMENT,
@@ -34,6 +34,20 @@ from pipeline.software import leave_out_pandas
 Made = TypeVar("Made", bound=Settings)
 
 
+class CommandResult(Protocol):
+    """Result of a command."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no work is left."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
+
+    def summary(self, output: str) -> Iterable[str]:
+        """Return the result as lines of text; ``output`` is the folder as the user wrote it."""
+
+
 @dataclass(frozen=True)
 class Printing(Settings):
     """How a command prints.
@@ -43,6 +57,19 @@ class Printing(Settings):
     """
 
     as_json: bool = setting(False, FLAG, REPORTING, "--json")
+
+    def show(self, lines: Iterable[str], **facts: Any) -> None:
+        """Print a result as lines of text, or as JSON."""
+        if self.as_json:
+            print_json(**facts)
+        else:
+            print_lines(lines)
+
+    def show_result(self, result: CommandResult, output: str) -> None:
+        """Print the result of a command that wrote to ``output``. Raise typer.Exit with 3 if it is incomplete."""
+        self.show(result.summary(output), **result.facts(), output=output)
+        if not result.complete:
+            raise typer.Exit(Exit.INCOMPLETE)
 
 
 @dataclass(frozen=True)
@@ -82,6 +109,13 @@ class Job(Printing):
     log: str = setting("text", choice("text", "json"), REPORTING)
     preempted_exit: int = setting(Exit.INCOMPLETE, integer(0, 255, "CODE"), REPORTING)
 
+    def watcher(self, verb: str = "predict", participle: str = "predicted") -> Any:
+        """Return a context that reports the progress, see ``Display``."""
+        from pipeline.cli.event_log import EventLog
+        from pipeline.cli.progress import Display
+
+        return EventLog() if self.log == "json" else Display(verb, participle)
+
 
 @dataclass(frozen=True)
 class Making(Printing):
@@ -95,7 +129,7 @@ class Making(Printing):
 
     def finish(self, result: CommandResult, failed: int, output: str) -> None:
         """Print the result of a command. Raise typer.Exit if it is incomplete, or has failures that are not allowed."""
-        print_result(result, self.as_json, output)
+        self.show_result(result, output)
         if failed and not self.allow_failures:
             raise typer.Exit(Exit.FAULTS)
 

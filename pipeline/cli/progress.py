@@ -68,15 +68,37 @@ class _Rate(ProgressColumn):
         return Text(rate(int(task.completed), task.elapsed) if task.completed and task.elapsed else "", style="cyan")
 
 
-class _Printer:
-    """What displays of the progress on standard error share."""
+class Display:
+    """Progress of a job: on a terminal a bar, and one per transform of a build; elsewhere a line now and then."""
 
-    def __init__(self) -> None:
+    def __init__(self, verb: str = "predict", participle: str = "predicted") -> None:
+        """Start without a bar. ``verb`` and its participle say what is done with images that are not built."""
+        self._verb, self._participle = verb, participle
         self._console = _error_console()
+        self._bars = _Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self._console,
+        )
+        self._rows: dict[str, TaskID] = {}
+        self._total = TaskID(0)
+        self._shards_todo = self._images_todo = 0
+        self._tally = Tally(BuildCounts)
+        self._started = self._last_shown = monotonic()
         self._first_line: tuple[int, float] | None = None
 
     def __enter__(self) -> Self:
         return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shards_todo:
+            self._show_build()
+        if self._console.is_terminal:
+            self._bars.stop()
 
     def preparing(self, what: str) -> None:
         """Print a preparatory step."""
@@ -91,11 +113,71 @@ class _Printer:
             text = f"work item {event.index} failed (attempt {event.attempt}{limit}), retrying: {where}{event.reason}"
             self._console.print(printable(text, LONGEST_MESSAGE), style="yellow", soft_wrap=True)
 
-    def _left(self, done: int, todo: int) -> str:
+    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
+        """Print how many shards of a build are finished and how many are left, and start the bars."""
+        self._shards_todo = shards
+        self._console.print(
+            f"{counted(plan.images, 'image')}, {counted(plan.shards, 'shard')}: {plan.shards - shards:,} already "
+            f"finished, {shards:,} to build",
+        )
+        for warning in plan.warnings if shards else ():
+            self._console.print(f"warning: {printable(warning, LONGEST_MESSAGE)}", style="yellow", soft_wrap=True)
+        self._start(todo, "[bold]total", f"0/{shards} shards")
+
+    def counting(self, frames: int, predicted: int) -> None:
+        """Print how many images are finished and how many are left, and start the bar, which disappears at the end."""
+        todo = frames - predicted
+        self._console.print(
+            f"{counted(frames, 'image')}: {predicted:,} already {self._participle}, {todo:,} to {self._verb}"
+        )
+        self._bars.live.transient = True
+        self._start(Counter({"": todo}))
+
+    def _start(self, todo: Counter[str], description: str = "", note: str = "") -> None:
+        self._images_todo = todo.total()
+        self._started = self._last_shown = monotonic()
+        if self._console.is_terminal and self._images_todo:
+            self._rows = {name: self._bars.add_task(name, total=count, note="") for name, count in todo.items() if name}
+            self._total = self._bars.add_task(description, total=self._images_todo, note=note)
+            self._bars.start()
+
+    def reported(self, tally: Tally[BuildCounts]) -> None:
+        """Show the progress of a build, unless it was shown a moment ago."""
+        self._tally = tally
+        if self._is_due():
+            self._show_build()
+
+    def advanced(self, frames: int) -> None:
+        """Show the progress, unless it was shown a moment ago."""
+        if self._is_due() and frames:
+            self._show(Counter({"": frames}))
+
+    def _is_due(self) -> bool:
+        return monotonic() - self._last_shown > (SHOW_EVERY_S if self._console.is_terminal else LINE_EVERY_S)
+
+    def _show_build(self) -> None:
+        done = self._tally.total()
+        failed = f", {done.failed} failed" if done.failed else ""
+        self._show(done.samples, f"{done.shards}/{self._shards_todo} shards{failed}")
+
+    def _show(self, done: Counter[str], note: str = "") -> None:
+        self._last_shown, images = monotonic(), done.total()
+        if self._bars.tasks:
+            for name, row in self._rows.items():
+                self._bars.update(row, completed=done[name])
+            self._bars.update(self._total, completed=images, note=note)
+            return
+        speed = rate(images, self._last_shown - self._started)
+        latest = ", ".join(f"{name} {count:,}" for name, count in done.items() if name)
+        counts = ", ".join(filter(None, (f"{images:,}/{self._images_todo:,} images", note, speed)))
+        self._console.print(counts + self._left(images) + (latest and f"; {latest}"), soft_wrap=True)
+
+    def _left(self, done: int) -> str:
         """Return the time left at the speed since the first line with an image, which the start of workers delays.
 
         With a comma in front; empty if nothing is left.
         """
+        todo = self._images_todo
         if done and self._first_line is None:
             self._first_line = done, monotonic()
         before, since = self._first_line or (0, 0.0)
@@ -104,95 +186,17 @@ class _Printer:
         return "" if done >= todo else ", time left unknown"
 
 
-class Display(_Printer):
-    """Progress of a build: on a terminal one bar per transform and one for all, elsewhere a line every few seconds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bars = _Bars(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _Rate(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=self._console,
-        )
-        self._rows: dict[str, TaskID] = {}
-        self._all = TaskID(0)
-        self._shards_todo = self._samples_todo = 0
-        self._tally = Tally(BuildCounts)
-        self._started = self._last_shown = monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        if self._shards_todo:
-            self._show()
-        if self._console.is_terminal:
-            self._bars.stop()
-
-    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """Print how many shards are finished and how many are left, and start the bars."""
-        self._started = self._last_shown = monotonic()
-        self._shards_todo, self._samples_todo = shards, todo.total()
-        finished = plan.shards - shards
-        self._console.print(
-            f"{counted(plan.images, 'image')}, {counted(plan.shards, 'shard')}: {finished:,} already finished, "
-            f"{shards:,} to build",
-        )
-        for warning in plan.warnings if shards else ():
-            self._console.print(f"warning: {printable(warning, LONGEST_MESSAGE)}", style="yellow", soft_wrap=True)
-        if self._console.is_terminal and shards:
-            self._rows = {name: self._bars.add_task(name, total=count, note="") for name, count in todo.items()}
-            self._all = self._bars.add_task("[bold]total", total=todo.total(), note=f"0/{shards} shards")
-            self._bars.start()
-
-    def reported(self, tally: Tally[BuildCounts]) -> None:
-        """Show the progress, unless it was shown a moment ago."""
-        self._tally = tally
-        if monotonic() - self._last_shown > (SHOW_EVERY_S if self._rows else LINE_EVERY_S):
-            self._show()
-
-    def _show(self) -> None:
-        self._last_shown = monotonic()
-        done = self._tally.total()
-        failed = f", {done.failed} failed" if done.failed else ""
-        note = f"{done.shards}/{self._shards_todo} shards{failed}"
-        if self._rows:
-            for name, row in self._rows.items():
-                self._bars.update(row, completed=done.samples[name])
-            self._bars.update(self._all, completed=done.samples.total(), note=note)
-        else:
-            self._line(done.samples, note)
-
-    def _line(self, samples: Counter[str], note: str) -> None:
-        done = samples.total()
-        spent = max(self._last_shown - self._started, 1e-9)
-        left = self._left(done, self._samples_todo)
-        latest = "; " * bool(samples) + ", ".join(f"{name} {count:,}" for name, count in samples.items())
-        self._console.print(
-            f"{done:,}/{self._samples_todo:,} images, {note}, {rate(done, spent)}{left}{latest}",
-            soft_wrap=True,
-        )
-
-
 @contextmanager
-def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
-    """Show a counter of samples on a terminal, nothing elsewhere.
-
-    Args:
-        verb: What is done with the samples, in the past tense.
-
-    Yields:
-        A function to call with the findings so far.
-    """
+def counting() -> Iterator[Callable[[Findings], None]]:
+    """Show a counter of checked samples on a terminal, nothing elsewhere. Yield a function of the findings so far."""
     console = _error_console()
     with _Bars(
         TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        row = bar.add_task(f"{verb} 0 samples")
+        row = bar.add_task("checked 0 samples")
 
         def update(found: Findings) -> None:
-            text = f"{verb} {found.samples:,} samples in {found.shards:,} shards, {len(found.faults)} faults"
+            text = f"checked {found.samples:,} samples in {found.shards:,} shards, {len(found.faults)} faults"
             bar.update(row, description=text)
 
         yield update
@@ -202,11 +206,8 @@ def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
 def current_step(first: str) -> Iterator[Callable[[str], None]]:
     """Show the current step: on a terminal all the time, elsewhere as a line every few seconds.
 
-    Args:
-        first: The first step.
-
     Yields:
-        A function to call with each further step.
+        A function to call with each step after the first.
     """
     console, last_shown = _error_console(), monotonic()
 
@@ -220,45 +221,3 @@ def current_step(first: str) -> Iterator[Callable[[str], None]]:
 
     with console.status(first) if console.is_terminal else nullcontext() as status:
         yield show
-
-
-class FrameCount(_Printer):
-    """Progress of an evaluation or a search: one bar on a terminal, a line every few seconds elsewhere."""
-
-    def __init__(self, verb: str = "predict", participle: str = "predicted") -> None:
-        """Start without a bar. ``verb`` and its participle say what is done with the images."""
-        super().__init__()
-        self._verb, self._participle = verb, participle
-        self._bar = _Bars(
-            BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), console=self._console, transient=True
-        )
-        self._row = TaskID(0)
-        self._frames_todo = 0
-        self._started = self._last_shown = monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:
-            self._bar.stop()
-
-    def counting(self, frames: int, predicted: int) -> None:
-        """Print how many images are finished and how many are left, and start the bar."""
-        self._frames_todo, self._started, self._last_shown = frames - predicted, monotonic(), monotonic()
-        self._console.print(
-            f"{counted(frames, 'image')}: {predicted:,} already {self._participle}, "
-            f"{self._frames_todo:,} to {self._verb}"
-        )
-        if self._console.is_terminal and self._frames_todo:
-            self._row = self._bar.add_task("", total=self._frames_todo)
-            self._bar.start()
-
-    def advanced(self, frames: int) -> None:
-        """Show the progress, unless it was shown a moment ago."""
-        if monotonic() - self._last_shown <= (SHOW_EVERY_S if self._console.is_terminal else LINE_EVERY_S):
-            return
-        self._last_shown = monotonic()
-        if self._console.is_terminal:
-            self._bar.update(self._row, completed=frames)
-        elif frames:
-            spent = self._last_shown - self._started
-            left = self._left(frames, self._frames_todo)
-            self._console.print(f"{frames:,}/{self._frames_todo:,} images, {rate(frames, spent)}{left}")

@@ -266,7 +266,7 @@ def test_the_time_left_does_not_count_the_start(
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
-    shown = progress.FrameCount()
+    shown = Display()
     shown.counting(1000, 0)
     for clock[0], frames in ((30.0, 100), (50.0, 300), (61.0, 1000)):
         shown.advanced(frames)

@@ -17,7 +17,7 @@ from pipeline.builder.preflight import TESTING
 from pipeline.cli import signals
 from pipeline.cli.app import app, main
 from pipeline.cli.console import print_table, report_errors
-from pipeline.cli.progress import FrameCount
+from pipeline.cli.progress import Display
 from pipeline.errors import UserError
 from pipeline.text import LONGEST_ERROR, escape_controls, one_line
 
@@ -236,7 +236,7 @@ def test_names_that_look_like_markup_are_printed_literally(capsys: pytest.Captur
     with pytest.raises(typer.Exit), report_errors(as_json=False):
         raise UserError(name)
     print_table([name], [[name]])
-    FrameCount().preparing(f"{name}\x1b[31m")
+    Display().preparing(f"{name}\x1b[31m")
     out, err = capsys.readouterr()
     assert err == f"error: {name}\n{name} [31m ...\n"
     assert out.split("\n")[:2] == [name, name]

@@ -1,8 +1,8 @@
-"""``robustshards attack``."""
+"""``robustshards attack`` and ``robustshards budgets``."""
 
 from __future__ import annotations
 
-from pipeline.attack.request import AttackRequest
+from pipeline.attack.request import AttackRequest, SearchSettings
 from pipeline.cli.console import CONTINUE
 from pipeline.cli.options import MakingJob, command
 
@@ -18,10 +18,29 @@ def attack(request: AttackRequest, job: MakingJob) -> None:
 
     set_up_process()
     from pipeline.attack.attack import run_attack
-    from pipeline.cli.event_log import BuildLog
-    from pipeline.cli.progress import Display
 
-    watcher = BuildLog() if job.log == "json" else Display()
-    with watcher:
+    with job.watcher() as watcher:
         result = run_attack(request, watcher)
     job.finish(result, result.built.failed, request.out)
+
+
+@command(CONTINUE)
+def budgets(settings: SearchSettings, job: MakingJob) -> None:
+    """Find the smallest budget at which an attack succeeds on each image, for curves of accuracy against budget.
+
+    Finished parts are kept: run the same command again to continue after an interruption.
+    """
+    from pipeline.evaluate.predict.requirements import set_up_process
+
+    set_up_process()
+    from pipeline.attack import attack_recipe
+    from pipeline.attack.budgets import run_budgets
+    from pipeline.recipes.attacks import parse_budget
+    from pipeline.transforms.adversarial import ATTACKS
+
+    attack_recipe.check_name(settings.attack)
+    budget = parse_budget(settings.largest, ATTACKS[settings.attack].norm)
+    request = AttackRequest.of(vars(settings), attacks=attack_recipe.named([settings.attack], [settings.largest]))
+    with job.watcher("search", "searched") as watcher:
+        result = run_budgets(request, budget, settings.steps, watcher)
+    job.finish(result, result.failed, settings.out)

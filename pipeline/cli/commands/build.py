@@ -1,4 +1,4 @@
-"""``robustshards build``."""
+"""``robustshards build`` and ``robustshards mirror``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.builder.settings import BuildSettings
+from pipeline.builder.settings import BuildSettings, MirrorSettings
 from pipeline.cli.console import CONTINUE, print_json, print_lines, warn
 from pipeline.cli.options import MakingJob, command
 from pipeline.execution.local_pool import spare_process
@@ -49,10 +49,10 @@ def build(settings: BuildSettings, job: BuildJob) -> None:
     Finished shards are kept: run the same command again to continue after an interruption. To add to a finished data
     set, run it with more transforms, more severities or a larger --limit.
     """
-    run(settings.request(), job, settings.out)
+    _run(settings.request(), job, settings.out)
 
 
-def run(request: BuildRequest, job: BuildJob, out: str) -> None:
+def _run(request: BuildRequest, job: BuildJob, out: str) -> None:
     """Run a build or a dry run of it, and print the result.
 
     Raises:
@@ -60,12 +60,9 @@ def run(request: BuildRequest, job: BuildJob, out: str) -> None:
     """
     from pipeline.builder.build import run_build
     from pipeline.builder.dry_run import dry_run
-    from pipeline.cli.event_log import BuildLog
-    from pipeline.cli.progress import Display
 
-    watcher = BuildLog() if job.log == "json" else Display()
     if job.check_only:
-        with watcher:
+        with job.watcher() as watcher:
             planned = dry_run(request, watcher)
         if job.as_json:
             print_json(**planned.facts())
@@ -74,6 +71,16 @@ def run(request: BuildRequest, job: BuildJob, out: str) -> None:
             for warning in planned.warnings():
                 warn(warning)
         return
-    with watcher:
+    with job.watcher() as watcher:
         result = run_build(request, watcher)
     job.finish(result, result.failed, out)
+
+
+@command(CONTINUE)
+def mirror(settings: MirrorSettings, job: BuildJob) -> None:
+    """Write the corrupted version of a folder of images, in native size and under the same names.
+
+    OUT/fog/3 then replaces FOLDER as the image root of a loader; annotations stay as they are. Run the same command
+    again to continue after an interruption.
+    """
+    _run(settings.request(), job, settings.out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.cli.console import CONTINUE, print_json, print_line
+from pipeline.cli.console import CONTINUE
 from pipeline.cli.options import Printing, command
 from pipeline.evaluate.predict.request import CHANNELS, check_channels
 from pipeline.settings import (
@@ -75,10 +75,8 @@ def ccc_stream(asked: CCCSettings) -> None:
 
         made = ccc_images(asked.source, asked.matrix, stream, asked.images, encode=False, unlabelled=True)
         shards = write_shards(made, asked.out, asked.workers or os.cpu_count() or 1, advance)
-    if asked.as_json:
-        print_json(out=asked.out, stream=str(stream), images=asked.images, shards=shards)
-    else:
-        print_line(f"wrote {asked.images:,} images of {stream} in {shards} tars: {asked.out}")
+    line = f"wrote {asked.images:,} images of {stream} in {shards} tars: {asked.out}"
+    asked.show([line], out=asked.out, stream=str(stream), images=asked.images, shards=shards)
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,5 @@ def ccc_matrix(asked: MatrixSettings) -> None:
         )
         classify = accuracy_matrix.classifier(replace(model, input=inputs), device, asked.batch_size)
         accuracy_matrix.measure(plan, clean, classify, local_path(asked.out), os.cpu_count() or 1, step)
-    if asked.as_json:
-        print_json(out=asked.out, pairs=len(plan.pairs), cells=plan.cells, images=plan.images)
-    else:
-        print_line(f"wrote {asked.out}: {len(plan.pairs)} pairs, {plan.cells:,} cells of {plan.images:,} images")
+    line = f"wrote {asked.out}: {len(plan.pairs)} pairs, {plan.cells:,} cells of {plan.images:,} images"
+    asked.show([line], out=asked.out, pairs=len(plan.pairs), cells=plan.cells, images=plan.images)

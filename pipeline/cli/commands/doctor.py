@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pipeline.cli.console import print_json, print_line
 from pipeline.cli.options import Printing, command
 
 
@@ -15,10 +14,9 @@ def doctor(printing: Printing) -> None:
     from pipeline.builder.doctor import examine, facts
 
     findings = examine()
-    if printing.as_json:
-        print_json(**facts(findings))
-        return
+    lines = []
     for each in findings:
-        print_line(f"{each.what}: {each.found}")
+        lines.append(f"{each.what}: {each.found}")
         if each.remedy:
-            print_line(f"    install with: {each.remedy}")
+            lines.append(f"    install with: {each.remedy}")
+    printing.show(lines, **facts(findings))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.builder.settings import CLASSES
-from pipeline.cli.console import CONTINUE, print_json, print_line, print_lines
+from pipeline.cli.console import CONTINUE
 from pipeline.cli.options import Reading, command
 from pipeline.settings import IMAGES, REQUIRED, location, setting, text
 
@@ -37,8 +37,5 @@ def export(settings: ExportSettings) -> None:
     from pipeline.datasets.export import export as write
 
     result = write(settings.data_set, settings.to, settings.out, settings.classes or [], settings.data)
-    if settings.as_json:
-        print_json(**result.facts(), output=settings.out)
-    else:
-        print_lines(result.lines())
-        print_line(f"output folder: {settings.out}")
+    lines = (*result.lines(), f"output folder: {settings.out}")
+    settings.show(lines, **result.facts(), output=settings.out)

@@ -36,19 +36,15 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
     cost = estimate(planned, images, settings.measure, settings.frost_folder)
     planned = with_size_warning(planned, lambda: cost.output_bytes)
     facts = {
-        "recipe": recipe.name,
+        **planned.facts(),
         "source_kind": recipe.source.kind,
-        "images": planned.images,
         "classes": planned.classes,
-        "labels": planned.label_facts(),
         "transforms": [str(condition) for condition in recipe.conditions()],
-        "samples": planned.samples,
         "shards": planned.shards,
         "bytes": cost.output_bytes,
         "core_hours": cost.core_seconds / 3600,
         "measured_images": cost.measured,
         "passed_over": dict(planned.ignored),
-        "warnings": list(planned.warnings),
     }
     if printing.as_json:
         print_json(**facts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.cli.console import print_json, print_line
 from pipeline.cli.options import Reading, command
 from pipeline.settings import IMAGES, REPORTING, integer, location, setting
 from pipeline.text import counted
@@ -31,7 +30,4 @@ def preview(settings: PreviewSettings) -> None:
     from pipeline.datasets.preview import preview as write
 
     pictures = write(settings.data_set, settings.out, settings.images, settings.data, settings.source)
-    if settings.as_json:
-        print_json(pictures=pictures, output=settings.out)
-    else:
-        print_line(f"wrote {counted(pictures, 'picture')} to {settings.out}")
+    settings.show([f"wrote {counted(pictures, 'picture')} to {settings.out}"], pictures=pictures, output=settings.out)

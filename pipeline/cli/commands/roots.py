@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import typer
 
-from pipeline.cli.console import print_json, print_line, print_lines, print_table
+from pipeline.cli.console import print_json, print_table
 from pipeline.cli.options import Printing, Reading, command
 from pipeline.errors import Exit, UserError
 from pipeline.settings import ARGUMENT, EXECUTION, FLAG, REQUIRED, integer, location, setting, text
@@ -92,10 +92,7 @@ def compare(settings: CompareSettings) -> None:
     if second is None or (settings.second and settings.published):
         raise UserError("give two things to compare: A and B, or A and --published LIST")
     found = compare_roots(settings.first, second, common=settings.common, published=settings.published is not None)
-    if settings.as_json:
-        print_json(**found.facts())
-    else:
-        print_lines(found.lines())
+    settings.show(found.lines(), **found.facts())
     if not found.equal:
         raise typer.Exit(Exit.FAULTS)
 
@@ -142,9 +139,7 @@ def prove(settings: ProveSettings) -> None:
     proof = read_proof(settings.check)
     image = None if settings.image is None else Path(settings.image).read_bytes()
     fault = proof_fault(proof, read_listed(settings.data).roots, image)
-    if settings.as_json:
-        print_json(valid=not fault, fault=fault)
-    else:
-        print_line(fault or f"{printable(proof.source_id)} belongs to the root {proof.pixel_root}")
+    line = fault or f"{printable(proof.source_id)} belongs to the root {proof.pixel_root}"
+    settings.show([line], valid=not fault, fault=fault)
     if fault:
         raise typer.Exit(Exit.FAULTS)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import typer
 
 from pipeline.builder.settings import FROST
-from pipeline.cli.console import print_json, print_lines
 from pipeline.cli.options import Reading, Threads, command
 from pipeline.errors import Exit, UserError
 from pipeline.settings import EXECUTION, FLAG, TRANSFORMS, integer, location, setting, text
@@ -61,7 +60,7 @@ def verify(settings: VerifySettings) -> None:
 
     if settings.quick and settings.deep:
         raise UserError("--quick and --deep cannot be combined: --quick reads no files, --deep rebuilds samples")
-    with counting("checked") as checked:
+    with counting() as checked:
         found = check(
             settings.data_set, settings.threads or cpu_count(), checked, settings.data, settings.source, settings.quick
         )
@@ -81,12 +80,9 @@ def verify(settings: VerifySettings) -> None:
             )
         else:
             rebuilt = regenerate(settings.data_set, where, settings.samples, seed, settings.frost_folder)
-    if settings.as_json:
-        deep_faults = rebuilt and list(map(str, rebuilt.faults))
-        print_json(**found.facts(), regenerated=rebuilt and rebuilt.samples, deep_faults=deep_faults)
-    else:
-        print_lines(found.lines("compared the names and sizes of" if settings.quick else "checked"))
-        if rebuilt:
-            print_lines(rebuilt.lines("rebuilt"))
+    deep_faults = rebuilt and list(map(str, rebuilt.faults))
+    lines = [*found.lines("compared the names and sizes of" if settings.quick else "checked")]
+    lines += rebuilt.lines("rebuilt") if rebuilt else []
+    settings.show(lines, **found.facts(), regenerated=rebuilt and rebuilt.samples, deep_faults=deep_faults)
     if found.faults or (rebuilt and rebuilt.faults):
         raise typer.Exit(Exit.FAULTS)
