@@ -60,14 +60,12 @@ if TYPE_CHECKING:
     from pipeline.recipes import library as recipes
     from pipeline.transforms.imagenet_s import render as system_noise
     from robustshards import streams, torch
-    from robustshards._recipes import sample_seed
     from robustshards._version import __version__ as __version__
     from robustshards.benchmarking import Benchmark, benchmark
     from robustshards.building import build, mirror
     from robustshards.corruptor import Corruptor
     from robustshards.evaluating import evaluate
-    from robustshards.opening import open
-    from robustshards.recognising import recognise
+    from robustshards.reading import open, recognise, sample_seed
     from robustshards.rendering import render
     from robustshards.reporting import Evaluation, Report, report
 
@@ -96,14 +94,14 @@ _TARGETS = {
     "low_pass": "corruptions.low_pass:low_pass",
     "metrics": "pipeline.evaluate.metrics:",
     "mirror": "robustshards.building:mirror",
-    "open": "robustshards.opening:open",
+    "open": "robustshards.reading:open",
     "perturb": "perturbations:perturb",
     "perturbations": "perturbations:",
     "recipes": "pipeline.recipes.library:",
-    "recognise": "robustshards.recognising:recognise",
+    "recognise": "robustshards.reading:recognise",
     "render": "robustshards.rendering:render",
     "report": "robustshards.reporting:report",
-    "sample_seed": "robustshards._recipes:sample_seed",
+    "sample_seed": "robustshards.reading:sample_seed",
     "streams": "robustshards.streams:",
     "system_noise": "pipeline.transforms.imagenet_s:render",
     "torch": "robustshards.torch:",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -47,14 +46,14 @@ class ProgressBar(SilentWatcher):
         if monotonic() - self._drawn > REDRAW_EVERY_S:
             self._redraw()
 
-    def start(self) -> None:
-        """Show the bar."""
+    def __enter__(self) -> Self:
         self._bars.start()
         self._redraw()
+        return self
 
-    def stop(self, finished: bool) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Stop updating the bar, and fill that of finished work that counts no images."""
-        if finished and self._bars.tasks[0].total is None:
+        if kind is None and self._bars.tasks[0].total is None:
             self._bars.update(self._row, total=1, completed=1)
         self._redraw()
         self._bars.stop()
@@ -72,24 +71,6 @@ class ProgressBar(SilentWatcher):
             self._handle.update(self._bars)
 
 
-@contextmanager
-def progress_bar(shown: bool, text: str) -> Iterator[SilentWatcher]:
-    """Show a progress bar during a block.
-
-    Args:
-        shown: Whether to show it.
-        text: What is done.
-
-    Yields:
-        A watcher to pass to the evaluation that the bar shows, if there is one.
-    """
-    if not shown:
-        yield SilentWatcher()
-        return
-    bar, finished = ProgressBar(text), False
-    bar.start()
-    try:
-        yield bar
-        finished = True
-    finally:
-        bar.stop(finished)
+def progress_bar(shown: bool, text: str) -> AbstractContextManager[SilentWatcher]:
+    """Return a context that shows a progress bar, if it is wanted, and gives a watcher for the work, named ``text``."""
+    return ProgressBar(text) if shown else nullcontext(SilentWatcher())

@@ -16,7 +16,7 @@ from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.recipes.library import clean_companion
 from pipeline.recipes.schema import Recipe
 from pipeline.transforms import clean
-from robustshards._arguments import Location, described_by, optional_location
+from robustshards._calls import Location, described_by, optional_location
 from robustshards._progress import progress_bar
 from robustshards.evaluating import check_parameters, evaluate
 from robustshards.rendering import render
@@ -121,7 +121,8 @@ def benchmark(
     check_parameters(bound.arguments.get("parameters", {}))
     folder = optional_location(out, "out")
     models = _named(model, options)
-    chosen = [RecipeSettings.of(given, recipe=each).changed_recipe() for each in _listed(recipes)]
+    listed = [recipes] if isinstance(recipes, str | os.PathLike | Recipe) else recipes
+    chosen = [RecipeSettings.of(given, recipe=each).changed_recipe() for each in listed]
     data_sets: list[DataSet] = []
     for recipe in _with_clean(chosen):
         with progress_bar(progress, f"reading the images for {recipe.name}"):
@@ -166,11 +167,6 @@ def _named(model: Any, options: Mapping[str, Any]) -> dict[str, tuple[str | None
 def _folder_name(name: str) -> str:
     """Return the name of a model with only letters, digits, underscores and hyphens."""
     return re.sub(r"[^\w-]+", "-", name)
-
-
-def _listed(recipes: Any) -> list[Any]:
-    """Return the recipes as a list; one recipe becomes a list of one."""
-    return [recipes] if isinstance(recipes, str | os.PathLike | Recipe) else list(recipes)
 
 
 def _with_clean(recipes: Sequence[Recipe]) -> list[Recipe]:

@@ -13,8 +13,7 @@ from pipeline.execution.pools import ExecutorName
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.images.encoders import EncoderName
 from pipeline.recipes.schema import Recipe
-from robustshards._arguments import Location, described_by
-from robustshards._calls import public_call
+from robustshards._calls import Location, described_by, public_call
 
 
 @described_by(BuildSettings)

@@ -15,8 +15,7 @@ from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.results.folder import Precision
 from pipeline.execution.pools import ExecutorName
 from pipeline.execution.resumable import SilentWatcher
-from robustshards._arguments import Location, data_location, described_by
-from robustshards._calls import public_call
+from robustshards._calls import Location, data_location, described_by, public_call
 from robustshards._progress import progress_bar
 from robustshards.reporting import Evaluation, written
 

@@ -81,7 +81,9 @@ def corrupt(
     level: Any = operator.index(severity)
     with preserve_process():
         import corruptions
-    return corruptions.corrupt(image, name, level, profile="detection", rng=_global_generator())
+    # The methods of this generator are the functions of np.random, and np.random.seed seeds it.
+    generator: np.random.RandomState = np.random.random_sample.__self__  # type: ignore[attr-defined]
+    return corruptions.corrupt(image, name, level, profile="detection", rng=generator)
 
 
 def get_corruption_names(subset: str = "common") -> list[str]:
@@ -96,9 +98,3 @@ def get_corruption_names(subset: str = "common") -> list[str]:
     if subset not in SUBSETS:
         raise ValueError(f"subset must be one of {', '.join(SUBSETS)}, not {subset!r}")
     return list(NAMES[SUBSETS[subset]])
-
-
-def _global_generator() -> np.random.RandomState:
-    """Return the generator that ``np.random.seed`` seeds, whose methods are the functions of ``np.random``."""
-    generator: np.random.RandomState = np.random.random_sample.__self__  # type: ignore[attr-defined]
-    return generator

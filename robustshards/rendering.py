@@ -18,8 +18,7 @@ from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import trusted_locations
-from robustshards._arguments import Location, described_by, optional_location
-from robustshards._calls import public_call
+from robustshards._calls import Location, described_by, optional_location, public_call
 
 
 @described_by(EvaluationRequest, RenderSettings)

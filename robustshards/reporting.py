@@ -29,8 +29,7 @@ from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, 
 from pipeline.settings import as_list
 from pipeline.storage import open_store
 from pipeline.text import LONGEST_MESSAGE, counted, printable
-from robustshards._arguments import Location, data_location, described_by, location
-from robustshards._calls import public_call
+from robustshards._calls import Location, data_location, described_by, location, public_call
 
 if TYPE_CHECKING:
     from pipeline.datasets.base import DataSet
