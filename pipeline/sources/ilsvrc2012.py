@@ -12,7 +12,7 @@ from pipeline.sources.base import read_lines, read_text
 from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, suffix
 from pipeline.sources.labelled_files import LabelledFiles, Listing, class_name, flat_folder, folder_of
 from pipeline.storage import Place, Store
-from pipeline.storage.tar_index import TarIndex
+from pipeline.storage.tars import TarIndex
 from pipeline.tasks.labels import label_folders
 
 LABEL_FILES = (

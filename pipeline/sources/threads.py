@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from itertools import islice
 from typing import TypeVar
 
-from pipeline.storage import thread_pool
+from pipeline.storage import map_ahead
 
 Reader = TypeVar("Reader")
 Item = TypeVar("Item")
@@ -40,11 +38,6 @@ def read_in_threads(
             own.reader = open_reader()
         return [read(own.reader, item) for item in batch]
 
-    pending: deque[Future[list[Result]]] = deque()
-    with thread_pool(threads) as pool:
-        while batch := list(islice(remaining, BATCH_ITEMS)):
-            pending.append(pool.submit(read_batch, batch))
-            if len(pending) > 2 * threads:
-                yield from pending.popleft().result()
-        for future in pending:
-            yield from future.result()
+    batches = iter(lambda: list(islice(remaining, BATCH_ITEMS)), [])
+    for results in map_ahead(read_batch, batches, threads):
+        yield from results

@@ -22,8 +22,7 @@ from pipeline.sources.base import (
 )
 from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, suffix
 from pipeline.storage import Place
-from pipeline.storage.tar_index import TarIndex
-from pipeline.storage.tars import TarMember
+from pipeline.storage.tars import TarIndex, TarMember
 
 MAX_SIDE_BYTES = 2**20
 """Size limit in bytes for a ``.cls`` or ``.json`` member."""

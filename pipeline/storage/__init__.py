@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice, tee
+from typing import TypeVar
 
 from pipeline.errors import UserError
 from pipeline.storage.base import LARGEST_READ, SMALL_FILE, FolderEntry, Place, Store
@@ -26,10 +27,12 @@ __all__ = [
     "find_place",
     "is_url",
     "local_path",
+    "map_ahead",
     "open_regular",
     "open_store",
     "read_ahead",
     "read_groups_ahead",
+    "read_small",
     "thread_pool",
 ]
 
@@ -39,10 +42,21 @@ PATTERN = re.compile(r"[*?\[]")
 READERS = 16
 """Number of small files that are read concurrently, because each read waits for a network or a disk."""
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 def open_store(location: str) -> Store:
     """Return the store at a path or URL. Raise UserError if it is invalid."""
     return UrlStore(location) if is_url(location) else LocalStore(location)
+
+
+def read_small(store: Store, name: str) -> bytes:
+    """Return the content of a settings file, or of another small one. Raise UserError if it cannot be read."""
+    try:
+        return store.read(name, limit=SMALL_FILE)
+    except OSError as error:
+        raise UserError(f"cannot read {store.root}/{name}: {error.strerror or error}") from error
 
 
 def find_place(location: str) -> Place | None:
@@ -84,11 +98,7 @@ def _matching(store: Store, pattern: str) -> Place | None:
 
 @contextmanager
 def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Provide threads for the duration of a block. After an error, waiting calls are cancelled.
-
-    Args:
-        count: Number of threads.
-    """
+    """Provide threads for the duration of a block. After an error, waiting calls are cancelled."""
     pool = ThreadPoolExecutor(count)
     try:
         yield pool
@@ -96,17 +106,21 @@ def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
+def map_ahead(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """Yield the result of a function for each item, in order. Threads compute a few later results in advance."""
+    waiting: deque[Future[Result]] = deque()
+    with thread_pool(threads) as pool:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        for future in waiting:
+            yield future.result()
+
+
 def read_ahead(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of small files in order; later files are read in advance by threads."""
-    waiting: deque[tuple[str, Future[bytes]]] = deque()
-    with thread_pool(READERS) as pool:
-        for name in names:
-            waiting.append((name, pool.submit(store.read, name)))
-            if len(waiting) >= 2 * READERS:
-                first, content = waiting.popleft()
-                yield first, content.result()
-        for last, content in waiting:
-            yield last, content.result()
+    return map_ahead(lambda name: (name, store.read(name)), names, READERS)
 
 
 def read_groups_ahead(store: Store, groups: Iterable[Sequence[str]]) -> Iterator[Iterator[tuple[str, bytes]]]:

@@ -102,6 +102,9 @@ class Store(Protocol):
 
     def publish_bytes(self, data: bytes, name: str) -> None:
         """Write a small file atomically."""
+        scratch = self.scratch()
+        scratch.write_bytes(data)
+        self.publish(scratch, name)
 
     def remove(self, name: str) -> None:
         """Delete a file if it exists."""

@@ -14,10 +14,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipeline.errors import RefusedFileError, UserError
-from pipeline.storage.base import LARGEST_READ, FolderEntry, path_sort_key, skip_nothing
+from pipeline.storage.base import LARGEST_READ, FolderEntry, Store, path_sort_key, skip_nothing
 from pipeline.storage.locations import is_url, local_path
 
 _SCRATCH = ".partial"
@@ -44,7 +44,7 @@ _OBSTACLES = {errno.EEXIST: "it is a file; give a folder", errno.ENOTDIR: "a par
 """Error code -> why a folder cannot be made."""
 
 
-class LocalStore:
+class LocalStore(Store):
     """A local folder. Files are published atomically, so readers never see a partial file."""
 
     def __init__(self, root: str, allow_links_out: bool = False) -> None:
@@ -199,10 +199,6 @@ class LocalStore:
     ) -> Iterator[tuple[str, list[FolderEntry]]]:
         """Yield a folder and all below it, by name, with their visible files and subfolders. Links are followed.
 
-        Args:
-            folder: Path relative to the store.
-            skipped: Function that takes the name of a subfolder and returns True if it must be skipped.
-
         Raises:
             UserError: A folder cannot be listed, or is reached twice: its files would be counted twice, and links to
                 links could make the walk endless.
@@ -235,14 +231,12 @@ class LocalStore:
         """Flush a finished temporary file to disk, then rename it to ``name``."""
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        _sync(written)
+        handle = os.open(written, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
         os.replace(written, target)
-
-    def publish_bytes(self, data: bytes, name: str) -> None:
-        """Write a small file atomically."""
-        scratch = self.scratch()
-        scratch.write_bytes(data)
-        self.publish(scratch, name)
 
     def remove(self, name: str) -> None:
         """Delete a file if it exists."""
@@ -259,14 +253,9 @@ class LocalStore:
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666), "r+b")
         except OSError as error:
             raise self._lock_file_error(error) from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise self._lock_held_error() from None
+        with self._locked(os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX):
             shutil.rmtree(self._folder / _SCRATCH, ignore_errors=True)
             try:
                 yield
@@ -282,17 +271,25 @@ class LocalStore:
             fault = errno.EACCES
         if fault:
             raise self._write_error(fault)
+        with suppress(FileNotFoundError):
+            self._locked(os.O_RDONLY, fcntl.LOCK_SH).close()
+
+    def _locked(self, flags: int, kind: int) -> BinaryIO:
+        """Open the lock file and lock it until it is closed. Raise UserError if another build holds the lock."""
         try:
-            lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDONLY | _NO_LINK), "rb")
+            lock = os.fdopen(os.open(self._folder / _LOCK, flags | _NO_LINK, 0o666), "rb")
         except FileNotFoundError:
-            return
+            raise
         except OSError as error:
             raise self._lock_file_error(error) from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise self._lock_held_error() from None
+        try:
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise UserError(
+                f"another build is writing to {self.root}: wait for it to finish, or choose another folder"
+            ) from None
+        return lock
 
     def free(self) -> int:
         """Return the free disk space in bytes."""
@@ -311,9 +308,6 @@ class LocalStore:
 
     def _write_error(self, code: int) -> UserError:
         return UserError(f"cannot write to {self.root}: {_OBSTACLES.get(code) or os.strerror(code)}")
-
-    def _lock_held_error(self) -> UserError:
-        return UserError(f"another build is writing to {self.root}: wait for it to finish, or choose another folder")
 
 
 class _OpenFile:
@@ -363,11 +357,3 @@ def _size(entry: os.DirEntry[str]) -> int:
         return entry.stat().st_size
     except OSError:
         return -1
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -37,7 +37,7 @@ _OPCODES = (
     *("EMPTY_SET", "ADDITEMS", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS", "GET", "BINGET", "LONG_BINGET", "PUT"),
     *("BINPUT", "LONG_BINPUT", "MEMOIZE", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD", "BINPERSID"),
 )
-"""Supported opcodes. Those that call a function, hash a value or allocate a declared length are overridden below."""
+"""Supported opcodes."""
 
 Calls = Mapping[tuple[str, str], Any]
 """Module and name in a pickle -> the function that is called in its place, or a value if it is not called."""
@@ -102,29 +102,13 @@ class SafeUnpickler(pickle._Unpickler):
             raise pickle.UnpicklingError("it refers to an object outside of the pickle")
         return self._stored(pid)
 
-    def load_bytearray8(self) -> None:
-        """Load a bytearray without first allocating its declared length, as the base class does."""
-        (length,) = struct.unpack("<Q", self.read(8))
-        self.append(self.read(length))
-
-    def load_binunicode(self) -> None:
-        """Load a string with its length in four bytes."""
-        self._append_text(*struct.unpack("<I", self.read(4)))
-
-    def load_binunicode8(self) -> None:
-        """Load a string with its length in eight bytes."""
-        self._append_text(*struct.unpack("<Q", self.read(8)))
-
-    def load_short_binunicode(self) -> None:
-        """Load a string with its length in one byte."""
-        self._append_text(*self.read(1))
-
-    def _append_text(self, length: int) -> None:
-        data = self.read(length)
+    def _load_text(self, form: str) -> None:
+        """Load a string after its length, which is a number of this form."""
+        data = self.read(*struct.unpack(form, self.read(struct.calcsize(form))))
         self._count_wide(data if data.translate(None, _LATIN_BYTES) else b"")
         self.append(str(data, "utf-8", "surrogatepass"))
 
-    def load_unicode(self) -> None:
+    def _load_line(self) -> None:
         """Load a string written as a line with escape sequences."""
         data = self.readline()[:-1]
         self._count_wide(data if _WIDE_ESCAPE.search(data) else b"")
@@ -137,14 +121,14 @@ class SafeUnpickler(pickle._Unpickler):
                 f"it has text with characters beyond Latin-1 that exceeds {WIDE_TEXT} bytes, the maximum"
             )
 
-    def load_reduce(self) -> None:
+    def _reduce(self) -> None:
         """Call a placeholder."""
         arguments, called = self.stack.pop(), self.stack.pop()
         if not callable(called) or not isinstance(arguments, tuple):
             raise pickle.UnpicklingError("it calls a value that is not callable")
         self.append(called(*arguments))
 
-    def load_build(self) -> None:
+    def _build(self) -> None:
         """Set the state of a placeholder."""
         state, placeholder = self.stack.pop(), self.stack[-1]
         describe = getattr(type(placeholder), "describe", None)
@@ -152,20 +136,11 @@ class SafeUnpickler(pickle._Unpickler):
             raise pickle.UnpicklingError("it sets the state of a value that has no state")
         describe(placeholder, state)
 
-    def load_dict(self) -> None:
+    def _load_dict(self) -> None:
         """Create a dictionary from the items on the stack."""
         items = self.pop_mark()
         self.append({})
         self._set(items)
-
-    def load_setitem(self) -> None:
-        """Set one item of a dictionary."""
-        value, key = self.stack.pop(), self.stack.pop()
-        self._set([key, value])
-
-    def load_setitems(self) -> None:
-        """Set items of a dictionary."""
-        self._set(self.pop_mark())
 
     def _set(self, items: Sequence[Any]) -> None:
         """Set items whose keys are strings or integers. Hashing deeply nested keys would crash the process."""
@@ -178,12 +153,28 @@ class SafeUnpickler(pickle._Unpickler):
             raise pickle.UnpicklingError("it has a dictionary with a key that is not a string or integer")
         target.update(zip(items[::2], items[1::2], strict=True))
 
-    load_empty_set = pickle._Unpickler.load_empty_list  # type: ignore[attr-defined]
-    load_additems = pickle._Unpickler.load_appends  # type: ignore[attr-defined]
     dispatch: ClassVar[dict[int, Any]] = _Operations()
 
 
-def _counted(operation: Any) -> Callable[[SafeUnpickler], None]:
+_OWN: Mapping[str, Any] = {
+    "BYTEARRAY8": lambda self: self.append(self.read(*struct.unpack("<Q", self.read(8)))),
+    "BINUNICODE": lambda self: self._load_text("<I"),
+    "BINUNICODE8": lambda self: self._load_text("<Q"),
+    "SHORT_BINUNICODE": lambda self: self._load_text("<B"),
+    "UNICODE": SafeUnpickler._load_line,
+    "REDUCE": SafeUnpickler._reduce,
+    "BUILD": SafeUnpickler._build,
+    "DICT": SafeUnpickler._load_dict,
+    "SETITEM": lambda self: self._set([self.stack.pop(-2), self.stack.pop()]),
+    "SETITEMS": lambda self: self._set(self.pop_mark()),
+    "EMPTY_SET": pickle._Unpickler.load_empty_list,  # type: ignore[attr-defined]
+    "ADDITEMS": pickle._Unpickler.load_appends,  # type: ignore[attr-defined]
+}
+"""Operations that differ from those of the base class, which call any function, hash any key, or first allocate the
+length that a pickle declares. A set becomes a list."""
+
+
+def _counted(operation: Callable[[SafeUnpickler], None]) -> Callable[[SafeUnpickler], None]:
     def counted(unpickler: SafeUnpickler) -> None:
         unpickler.count()
         operation(unpickler)
@@ -193,8 +184,7 @@ def _counted(operation: Any) -> Callable[[SafeUnpickler], None]:
 
 for _name in _OPCODES:
     _code = getattr(pickle, _name)[0]
-    _inherited = pickle._Unpickler.dispatch[_code]
-    SafeUnpickler.dispatch[_code] = _counted(getattr(SafeUnpickler, _inherited.__name__))
+    SafeUnpickler.dispatch[_code] = _counted(_OWN.get(_name, pickle._Unpickler.dispatch[_code]))
 
 
 class _Bounded:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import BinaryIO, NamedTuple
+
+from pipeline.errors import UserError
+from pipeline.storage import Place, Store
 
 BLOCK = tarfile.BLOCKSIZE
 
@@ -215,3 +219,45 @@ def _number(raw: bytes, position: int) -> int:
     if digits.strip(b"01234567"):
         raise UnsafeTarError(f"is not a tar or is damaged: its header at byte {position} has {raw!r}, not a number")
     return int(digits or b"0", 8)
+
+
+class TarIndex:
+    """An index of an uncompressed tar, which is read when it is first needed. It reads any regular file by name."""
+
+    def __init__(self, store: Store, tar: str) -> None:
+        self._store, self._tar = store, tar
+
+    def members(self) -> Mapping[str, TarMember]:
+        """Return name -> regular file, in order. Raise UserError if the tar is damaged or unsafe."""
+        return self._content[0]
+
+    def folders(self) -> Sequence[str]:
+        """Return the folders that the tar lists, also empty ones. Raise UserError if the tar is damaged or unsafe."""
+        return self._content[1]
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a member. Raise OSError if it cannot be read."""
+        member = self.members()[name]
+        data = self._store.read(self._tar, member.offset, member.size)
+        if len(data) != member.size:
+            raise OSError(f"{self._tar} was truncated while in use: read {len(data)} of {member.size} bytes of {name}")
+        return data
+
+    @cached_property
+    def _content(self) -> tuple[dict[str, TarMember], list[str]]:
+        where = Place(self._store, self._tar).location
+        files, folders = dict[str, TarMember](), list[str]()
+        try:
+            with self._store.open(self._tar) as file:
+                for member in safe_members(file, folders=True):
+                    if member.name.endswith("/"):
+                        folders.append(member.name.rstrip("/"))
+                    elif files.setdefault(member.name, member) is not member:
+                        raise UnsafeTarError(f"has the member {member.name[:200]!r} twice: remove one")
+                    elif len(files) > MAX_MEMBERS:
+                        raise UnsafeTarError(f"has more than {MAX_MEMBERS} members, the maximum: split it")
+        except UnsafeTarError as error:
+            raise UserError(f"{where} {error}") from error
+        except OSError as error:
+            raise UserError(f"cannot read the tar {where}: {error.strerror or error}") from error
+        return files, folders

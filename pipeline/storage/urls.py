@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pipeline.errors import RefusedFileError, UserError
-from pipeline.storage.base import FolderEntry, path_sort_key, skip_nothing
+from pipeline.storage.base import FolderEntry, Store, path_sort_key, skip_nothing
 from pipeline.storage.lease import check_lease, lease
 from pipeline.storage.locations import check_url
 from pipeline.storage.retry import with_retries
@@ -36,7 +36,7 @@ _MD5: Mapping[str, Callable[[str], str]] = {
 ETag of Amazon S3 is not an MD5 for large or encrypted objects; the field of Google Cloud Storage always is."""
 
 
-class UrlStore:
+class UrlStore(Store):
     """A folder behind a URL. Network calls are retried, and written files are verified."""
 
     def __init__(self, root: str) -> None:
@@ -166,12 +166,6 @@ class UrlStore:
         """Upload a finished temporary file, verify the upload, and delete the temporary file."""
         with_retries(f"write {self.root}/{name}", self._upload, written, name)
         written.unlink()
-
-    def publish_bytes(self, data: bytes, name: str) -> None:
-        """Write a small file atomically."""
-        scratch = self.scratch()
-        scratch.write_bytes(data)
-        self.publish(scratch, name)
 
     def create(self, data: bytes, name: str) -> bool:
         """Write a small file, not an empty one, unless it exists. Return whether its content is ``data`` now.

@@ -16,8 +16,7 @@ from pipeline.errors import UserError
 from pipeline.sources.base import LONGEST_LIST
 from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, is_system_folder, suffix
 from pipeline.storage import LocalStore
-from pipeline.storage.tar_index import TarIndex
-from pipeline.storage.tars import TarMember
+from pipeline.storage.tars import TarIndex, TarMember
 from pipeline.text import SHOWN, shown
 
 EXPORT_FILE = "export.toml"
