@@ -151,7 +151,7 @@ def test_published_folders_are_indexed(tmp_path: Path) -> None:
             Image.new("RGB", (224, 224), "red").save(folder / f"n0_{superclass}_{option}_4.JPEG")
     found = index(str(tmp_path / "laion"), str(tmp_path / "index"))
     assert found.family == "laion-c"
-    assert found.task == load("laion-c").task
+    assert found.layout.labelled.task == load("laion-c").task
     rows = list(open_data_set(str(tmp_path / "index")).rows())
     assert {(row.transform, row.level, row.class_name, row.label) for row in rows} == {
         (name, 4, superclass, label)

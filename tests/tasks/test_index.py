@@ -102,17 +102,17 @@ def test_names_of_folders_decide_labels(
     done = index(str(data), str(tmp_path / "index"))
     assert done.facts()["labels"]["description"] == description
     assert labels_of(tmp_path / "index") == dict(zip(folders, labels, strict=True))
-    assert open_data_set(str(tmp_path / "index")).labels == done.labels
+    assert open_data_set(str(tmp_path / "index")).labels == done.layout.labelled.space
 
 
 def test_labels_of_arrays_are_known_with_a_list_only(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     np.save(tmp_path / "data" / "fog.npy", np.zeros((5, 4, 4, 3), np.uint8))
     np.save(tmp_path / "data" / "labels.npy", np.array([0]))
-    assert index(str(tmp_path / "data"), str(tmp_path / "index")).labels is None
+    assert index(str(tmp_path / "data"), str(tmp_path / "index")).layout.labelled.space is None
     assert "labels" not in table_of(tmp_path / "index")
     listed = index(str(tmp_path / "data"), str(tmp_path / "index"), classes=["a", "b"])
-    assert str(listed.labels) == "1 of 2 classes, in the order of a list"
+    assert str(listed.layout.labelled.space) == "1 of 2 classes, in the order of a list"
     with pytest.raises(UserError, match=r"'fog.npy', but the task imagenet-a labels images by their class folders"):
         indexed(tmp_path / "data", "imagenet-a")
 

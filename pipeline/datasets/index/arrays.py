@@ -15,6 +15,7 @@ from pipeline.datasets.index.detected import (
     MAX_LEVEL,
     DetectedLayout,
     Entry,
+    Labelled,
     Listing,
     bare_level,
     condition_of,
@@ -83,12 +84,12 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> De
                 raise UserError(f"{root} has {condition} twice, in {name} and in another array: remove one")
             conditions[condition] = partial(_rows, root, name, header, labels, index * count, count, classes)
     beside = [entry.name for entry in store.entries("") if not entry.is_folder]
-    space = None
+    labelled = Labelled()
     if labels is not None and classes:
         present = len(set(labels) - {UNLABELLED})
-        space = LabelSpace(numbering=Numbering.LISTED, classes=len(classes), present=present)
+        labelled = Labelled(LabelSpace(numbering=Numbering.LISTED, classes=len(classes), present=present))
     ignored = Counter(map(counted_as, set(beside).difference(names, GENERATED_FILES)))
-    return DetectedLayout("arrays", root, conditions, space, ignored)
+    return DetectedLayout("arrays", root, conditions, labelled, ignored)
 
 
 def _rows(

@@ -52,6 +52,23 @@ Listing = Callable[[], Iterable[Entry]]
 
 
 @dataclass(frozen=True)
+class Labelled:
+    """What labels count, and which folders a task leaves out.
+
+    Attributes:
+        space: What the labels count. None if unknown, or if a task says it.
+        task: The task; None if there is none.
+        left_out: Folders that the task does not name, and the number of images in each.
+        missing: Folders that the task names and that have no images.
+    """
+
+    space: LabelSpace | None = None
+    task: Task | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class DetectedLayout:
     """A detected layout.
 
@@ -59,21 +76,15 @@ class DetectedLayout:
         name: Name of the layout.
         root: Folder with the files.
         conditions: The samples of each condition.
-        labels: What the labels count. None if unknown, or if a task says it.
+        labelled: What their labels count.
         ignored: Suffix -> number of files that are not samples.
-        left_out: Folders that the task does not name, and the number of images in each.
-        missing: Folders that the task names and that have no images.
-        task: The task of the family of the transforms, if no other one was given.
     """
 
     name: str
     root: Path
     conditions: Mapping[Condition, Listing]
-    labels: LabelSpace | None
+    labelled: Labelled
     ignored: Counter[str] = field(default_factory=Counter)
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-    task: Task | None = None
 
 
 def source_id(id_: str, transform: str) -> str:
@@ -117,7 +128,7 @@ def condition_of(folders: Sequence[str], path: str) -> Condition:
     last = folders[-1]
     identifier(last)
     if is_number(last) and len(folders) > 1:
-        return Condition(identifier_of_transform(folders[-2]), level_of(last, path, max_level(folders[-2])))
+        return Condition(identifier_of_transform(folders[-2]), level_of(folders[-2], last, path))
     if len(folders) > 1 and (published := _level_folders(folders[-2])):
         if last not in published:
             levels = ", ".join(published)
@@ -129,7 +140,7 @@ def condition_of(folders: Sequence[str], path: str) -> Condition:
         return Condition(last, bare)
     name, _, level = last.rpartition("_")
     if name and is_number(level):
-        return Condition(name, level_of(level, path, max_level(name)))
+        return Condition(name, level_of(name, level, path))
     raise UserError(f"{path} does not match a transform and a level; supported folders: {expected_folders()}")
 
 
@@ -144,8 +155,9 @@ def max_level(name: str) -> int:
     return max([MAX_LEVEL, *(each.largest_level(name) for each in FAMILIES.values() if name in each.names)])
 
 
-def level_of(text: str, path: str, largest: int) -> int:
-    """Return the level in a name. Raise UserError if it is too large."""
+def level_of(name: str, text: str, path: str) -> int:
+    """Return the level of a transform, from text. Raise UserError if it is too large."""
+    largest = max_level(name)
     if len(text) > len(str(largest)) or int(text) > largest:
         raise UserError(f"{path} has the invalid level {shown(text)}: 0 to {largest} are allowed")
     return int(text)

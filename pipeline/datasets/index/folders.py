@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from pipeline.datasets.index.detected import DetectedLayout, Entry, expected_folders, file_entry
 from pipeline.datasets.index.labelling import Labelling, last_component
@@ -33,21 +32,8 @@ LABEL_MEMBER = ".cls"
 _LABEL = re.compile("-1|[0-9]{1,7}")
 
 
-class TarSample(NamedTuple):
-    """A sample in a tar: its path there, the tar, and the position and size of its data in bytes."""
-
-    path: str
-    tar: str
-    offset: int
-    size: int
-
-
 def find_folders(root: Path, labelling: Labelling) -> DetectedLayout:
     """Return the layout of class folders.
-
-    Args:
-        root: The folder.
-        labelling: Rule that chooses and labels class folders.
 
     Raises:
         UserError: The folders do not match a known layout, or images would be skipped.
@@ -87,14 +73,12 @@ def find_folders(root: Path, labelling: Labelling) -> DetectedLayout:
                     yield found
 
     conditions = {condition: partial(listing, each) for condition, each in chosen.conditions.items()}
-    return DetectedLayout(
-        "folders", root, conditions, chosen.space, ignored, chosen.left_out, chosen.missing, chosen.task
-    )
+    return DetectedLayout("folders", root, conditions, chosen.labelled, ignored)
 
 
 def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
     """Return the layout of class folders in tars. Raise UserError if they do not match a known layout."""
-    found: dict[str, list[TarSample]] = {}
+    found: dict[str, list[tuple[str, str, TarMember]]] = {}  # folder -> path, tar and member of each sample in it
     root, tars = (path, files_with(path, TAR)) if path.is_dir() else (path.parent, [path.name])
     encoders, folders, ignored = labelling.encoders, list[str](), Counter[str]()
     other = set[str]()
@@ -111,7 +95,7 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
                 continue
             if not folder:
                 raise UserError(f"{root / tar}: {name} is not in a class folder; supported: {expected_folders()}")
-            found.setdefault(folder, []).append(TarSample(f"{folder}/{file}", tar, member.offset, member.size))
+            found.setdefault(folder, []).append((f"{folder}/{file}", tar, member))
         folders += [PurePosixPath(name).as_posix() for name in content.folders() if not is_hidden(f"{name}/x")]
     images = {folder: len(samples) for folder, samples in found.items()}
     parents = {folder.rpartition("/")[0] for folder in found}
@@ -123,15 +107,15 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
             images.setdefault(folder, 0)
 
     def where(folder: str) -> str:
-        tar = found[folder][0].tar if folder in found else ""
+        tar = found[folder][0][1] if folder in found else ""
         return f"{root / tar if tar else path}: {folder}" if folder else str(path)
 
     chosen = labelling.choose(images, where)
 
     def listing(folders: Sequence[str]) -> Iterator[Entry]:
         members = [sample for folder in folders for sample in found.get(folder, ())]
-        for name, tar, offset, size in sorted(members, key=lambda sample: PurePosixPath(sample.path).parts[-2:]):
-            entry = file_entry(name, tar, offset, size, chosen.label(name), encoders[suffix(name)])
+        for name, tar, member in sorted(members, key=lambda sample: PurePosixPath(sample[0]).parts[-2:]):
+            entry = file_entry(name, tar, member.offset, member.size, chosen.label(name), encoders[suffix(name)])
             beside = label_members.get((tar, PurePosixPath(name).with_suffix("").as_posix()))
             if labelling.names_every_folder and beside:
                 content = LocalStore(str(root)).read(tar, beside.offset, min(beside.size, SHOWN))
@@ -144,8 +128,7 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
             yield entry
 
     conditions = {condition: partial(listing, each) for condition, each in chosen.conditions.items()}
-    left = chosen.left_out, chosen.missing, chosen.task
-    return DetectedLayout("tars", root, conditions, chosen.space, ignored, *left)
+    return DetectedLayout("tars", root, conditions, chosen.labelled, ignored)
 
 
 def files_with(folder: Path, ending: str) -> list[str]:

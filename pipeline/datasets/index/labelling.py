@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
-from pipeline.datasets.index.detected import ENCODER_OF_SUFFIX, condition_of
+from pipeline.datasets.index.detected import ENCODER_OF_SUFFIX, Labelled, condition_of
 from pipeline.datasets.indexed import ORIGINAL
 from pipeline.errors import UserError
 from pipeline.sources.base import UNLABELLED
 from pipeline.sources.files import SUFFIXES
-from pipeline.tasks.labels import LabelSpace, Numbering, label_folders
+from pipeline.tasks.labels import Numbering, label_folders
 from pipeline.tasks.library import load
-from pipeline.tasks.schema import LoadedTask, Task
+from pipeline.tasks.schema import LoadedTask
 from pipeline.text import shown
 from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
@@ -34,18 +34,12 @@ class LabelledFolders:
     Attributes:
         conditions: The class folders of each condition, by path.
         labels: Label of each class, by name.
-        space: What the labels count. None if unknown, or if a task says it.
-        left_out: Folders that the task does not name, and the number of images in each.
-        missing: Folders that the task names and that have no images.
-        task: The task of the family of the transforms; None if it has none, or if the folders are other classes.
+        labelled: What the labels count. Its task is that of the family of the transforms, if no other one was given.
     """
 
     conditions: Mapping[Condition, Sequence[str]]
     labels: Mapping[str, int]
-    space: LabelSpace | None = None
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-    task: Task | None = None
+    labelled: Labelled
 
     def label(self, path: str) -> int:
         """Return the label of a file in a class folder. Raise UserError if its class has none."""
@@ -57,35 +51,14 @@ class LabelledFolders:
         return self.labels[name]
 
 
-class Labelling(Protocol):
-    """A rule that chooses and labels class folders.
-
-    Attributes:
-        encoders: Suffix of a sample -> name of its encoder.
-        names_every_folder: Whether each folder is a class, so that lists of labels must agree with the folders, and
-            folders without images count.
-    """
-
-    encoders: ClassVar[Mapping[str, str]]
-    names_every_folder: ClassVar[bool]
-
-    def choose(self, images: Mapping[str, int], where: Where) -> LabelledFolders:
-        """Choose and label class folders.
-
-        Args:
-            images: Path of each class folder -> number of images in it.
-            where: Function that returns the full path of a folder for messages.
-
-        Raises:
-            UserError: A folder has no label, or its images would be skipped.
-        """
-
-
 @dataclass(frozen=True)
 class ByName:
     """All folders are classes, which are numbered by their names or by a list, under any number of conditions.
 
     Attributes:
+        encoders: Suffix of a sample -> name of its encoder.
+        names_every_folder: Whether each folder is a class, so that lists of labels must agree with the folders, and
+            folders without images count.
         classes: All class names in label order. Empty: labels follow from the names of the folders.
         unlabelled: Class folders of images without a label.
     """
@@ -96,7 +69,11 @@ class ByName:
     names_every_folder: ClassVar[bool] = True
 
     def choose(self, images: Mapping[str, int], where: Where) -> LabelledFolders:
-        """Choose and label class folders, see :class:`Labelling`."""
+        """Choose and label class folders, given with their numbers of images.
+
+        Raises:
+            UserError: A folder has no label, or its images would be skipped.
+        """
         conditions: dict[Condition, list[str]] = {}
         for folder in images:
             conditions.setdefault(condition_of(folder.split("/")[:-1], where(folder)), []).append(folder)
@@ -109,11 +86,11 @@ class ByName:
         names = {last_component(folder) for folder in images}.difference(self.unlabelled)
         unlabelled, task = dict.fromkeys(self.unlabelled, UNLABELLED), _family_task(nonempty)
         if task and names and names <= task.folders.keys() and not self.classes:
-            return LabelledFolders(nonempty, {**task.folders, **unlabelled}, task=task.task)
+            return LabelledFolders(nonempty, {**task.folders, **unlabelled}, Labelled(task=task.task))
         labelled = label_folders(sorted(names), self.classes)
         of_outputs = task.task.of_outputs() if task and labelled.space.numbering == Numbering.IMAGENET else None
-        labels = {**labelled.labels, **unlabelled}
-        return LabelledFolders(nonempty, labels, labelled.space if names else None, task=of_outputs)
+        about = Labelled(labelled.space if names else None, of_outputs)
+        return LabelledFolders(nonempty, {**labelled.labels, **unlabelled}, about)
 
 
 def _family_task(conditions: Iterable[Condition]) -> LoadedTask | None:
@@ -136,7 +113,7 @@ class ByTask:
     names_every_folder: ClassVar[bool] = False
 
     def choose(self, images: Mapping[str, int], where: Where) -> LabelledFolders:
-        """Choose and label class folders, see :class:`Labelling`."""
+        """Choose and label class folders, see :meth:`ByName.choose`."""
         filled = [folder for folder in images if images[folder]]
         parent = self._parent(filled, where)
         labels: dict[str, int] = {}
@@ -154,7 +131,8 @@ class ByTask:
         kept = set(chosen.values())
         left_out = {folder: images[folder] for folder in filled if folder not in kept}
         missing = tuple(name for name in self.task.folders if name not in chosen)
-        return LabelledFolders({CLEAN: list(chosen.values())}, labels, None, left_out, missing)
+        about = Labelled(None, self.task.task, left_out, missing)
+        return LabelledFolders({CLEAN: list(chosen.values())}, labels, about)
 
     def _parent(self, folders: Sequence[str], where: Where) -> str:
         """Return the folder with the class folders of the task. Raise UserError if there is none, or several."""
@@ -177,6 +155,10 @@ class ByTask:
             first, second = map(where, parents[:2])
             raise UserError(f"both {first} and {second} have class folders of the task {task.name}: give one of them")
         return parents[0]
+
+
+Labelling = ByName | ByTask
+"""A rule that chooses and labels class folders."""
 
 
 def last_component(folder: str) -> str:

@@ -30,7 +30,7 @@ from pipeline.datasets.roots import COLUMNS, roots_of_tables
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import UserError
 from pipeline.sources.base import COMPRESSIONS, identifier, refuse_duplicates
-from pipeline.sources.files import is_system_folder, warnings_of_unread
+from pipeline.sources.files import is_system_folder
 from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, trusted_locations
 from pipeline.tasks.schema import LoadedTask
 from pipeline.transforms.family import Condition
@@ -93,22 +93,16 @@ def index(
         merged = store.scratch()
         result = IndexResult(
             name=name or (task.data_set if task else layout.root.name),
-            layout=layout.name,
+            layout=layout,
             family=_one_family(counts, location),
             conditions=tuple(conditions),
             samples=manifests.merge(parts.values(), {}, merged).rows,
             failed=sum(count for (status, _), count in counts.items() if status == manifests.FAILED),
-            passed_over=layout.ignored.total(),
-            labels=layout.labels,
-            task=task.task if task else layout.task,
-            left_out=layout.left_out,
-            missing=layout.missing,
-            warnings=warnings_of_unread(layout.ignored),
         )
         roots = roots_of_tables(manifests.read_tables(merged, COLUMNS), result.name)
         store.remove(MANIFEST_FILE)
         store.publish_bytes(roots.to_json().encode(), ROOTS_FILE)
-        store.publish_bytes(tomli_w.dumps(_table(result, layout, out, merged)).encode(), INDEX_FILE)
+        store.publish_bytes(tomli_w.dumps(_table(result, out, merged)).encode(), INDEX_FILE)
         store.publish(merged, MANIFEST_FILE)
         trusted_locations.remember(out, "data", str(layout.root))
     return result
@@ -148,15 +142,16 @@ def _write_parts(
     return parts, counts
 
 
-def _table(result: IndexResult, layout: DetectedLayout, out: str, manifest: Path) -> dict[str, Any]:
+def _table(result: IndexResult, out: str, manifest: Path) -> dict[str, Any]:
     """Return the content of index.toml."""
-    described, root = {"labels": result.labels, "task": result.task}, layout.root
+    labelled, root = result.layout.labelled, result.layout.root
+    described = {"labels": labelled.space, "task": labelled.task}
     target = None if is_url(out) else _absolute(out)
     inside = target is not None and root.is_relative_to(target)  # then both can move
     return {
         "name": result.name,
         "family": result.family,
-        "layout": result.layout,
+        "layout": result.layout.name,
         "location": root.relative_to(target).as_posix() if inside and target else str(root),
         "manifest": file_digest(manifest),
         **{name: table.model_dump(mode="json", exclude_none=True) for name, table in described.items() if table},
@@ -304,35 +299,11 @@ def _rows(
 
 def _indexed_row(entry: Entry, condition: Condition, files: Store, shard_sha256: str | None) -> Row:
     """Read and decode one sample, and return its row."""
-    row = _blank_row(entry, condition, shard_sha256 or "")
-    if not entry.size <= MAX_PAYLOAD_BYTES:
-        return row._replace(error=f"{entry.origin}: has {entry.size} bytes; the maximum is {MAX_PAYLOAD_BYTES}")
-    files.path(entry.shard)  # raises UserError for links to outside of the folder, pipes and devices
-    try:
-        data = files.read(entry.shard, entry.offset, entry.size)
-        sample = indexed_sample(row, data)
-        pixels = sample.pixels()
-    except (OSError, ValueError) as error:
-        return row._replace(error=f"{entry.origin}: {error}")
-    frames, (height, width) = len(pixels) if pixels.ndim == 4 else 1, pixels.shape[-3:-1]
-    return row._replace(
-        shard_sha256=shard_sha256 or hashlib.sha256(data).hexdigest(),
-        frames=frames,
-        height=height,
-        width=width,
-        profile=next((name for name, side in PROFILE_SIDES.items() if height == width == side), ""),
-        payload_sha256=payload_digest(sample.members.values()),
-        pixel_sha256=pixel_digest(pixels),
-        status=manifests.OK,
-    )
-
-
-def _blank_row(entry: Entry, condition: Condition, shard_sha256: str) -> Row:
     *frames, height, width, _ = entry.shape or (None, None, None)
-    return Row(
+    row = Row(
         key=f"{entry.id}-{condition}",
         shard=entry.shard,
-        shard_sha256=shard_sha256,
+        shard_sha256=shard_sha256 or "",
         offset=entry.offset,
         size=entry.size,
         source_id=entry.id,
@@ -345,4 +316,24 @@ def _blank_row(entry: Entry, condition: Condition, shard_sha256: str) -> Row:
         height=height,
         width=width,
         encoder=entry.encoder,
+    )
+    if not entry.size <= MAX_PAYLOAD_BYTES:
+        return row._replace(error=f"{entry.origin}: has {entry.size} bytes; the maximum is {MAX_PAYLOAD_BYTES}")
+    files.path(entry.shard)  # raises UserError for links to outside of the folder, pipes and devices
+    try:
+        data = files.read(entry.shard, entry.offset, entry.size)
+        sample = indexed_sample(row, data)
+        pixels = sample.pixels()
+    except (OSError, ValueError) as error:
+        return row._replace(error=f"{entry.origin}: {error}")
+    height, width = pixels.shape[-3:-1]
+    return row._replace(
+        shard_sha256=shard_sha256 or hashlib.sha256(data).hexdigest(),
+        frames=len(pixels) if pixels.ndim == 4 else 1,
+        height=height,
+        width=width,
+        profile=next((name for name, side in PROFILE_SIDES.items() if height == width == side), ""),
+        payload_sha256=payload_digest(sample.members.values()),
+        pixel_sha256=pixel_digest(pixels),
+        status=manifests.OK,
     )
