@@ -14,7 +14,7 @@ from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import ShardTask, WorkItem
 from pipeline.builder.shard_builder import commit
 from pipeline.builder.worker import BuildJob
-from pipeline.datasets.template import template_row
+from pipeline.datasets.content import template_row
 from pipeline.execution.work import Attempt
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore

@@ -55,13 +55,7 @@ class Merged(NamedTuple):
 
 
 def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> None:
-    """Write a manifest part: the rows of one shard. Equal rows and facts give equal bytes.
-
-    Args:
-        rows: Rows of the shard, in order.
-        facts: Key-value metadata of the file.
-        path: File to write.
-    """
+    """Write a manifest part: the rows of one shard, in order, and metadata. Equal rows and facts give equal bytes."""
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
     columns["error"] = [error and error[:MAX_ERROR] for error in columns["error"]]
     # Parts are only read whole, so statistics and dictionaries would cost time without use.
@@ -74,12 +68,7 @@ def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> Non
 
 
 def write_listing(images: Iterable[ListedImage], path: Path) -> None:
-    """Write a listing, with bounded memory. Equal images give equal bytes.
-
-    Args:
-        images: Source images, in order.
-        path: File to write.
-    """
+    """Write a listing of images, in order, with bounded memory. Equal images give equal bytes."""
     with _writer(path, LISTING) as writer:
         remaining = iter(images)
         while group := list(islice(remaining, _ROW_GROUP)):

@@ -55,17 +55,10 @@ class RowGroup(NamedTuple):
 
 
 def read_footer(file: BinaryIO, max_size: int = MAX_FOOTER) -> bytes:
-    """Return the footer of a Parquet file.
-
-    Args:
-        file: Seekable binary file.
-        max_size: Maximum size of the footer in bytes, checked before the footer is read.
-
-    Returns:
-        The footer, encoded with Thrift.
+    """Return the footer of a Parquet file, encoded with Thrift.
 
     Raises:
-        ValueError: If the file does not end like a Parquet file, or the footer is too large.
+        ValueError: If the file does not end like a Parquet file, or the footer has more than ``max_size`` bytes.
     """
     size = file.seek(0, 2)
     file.seek(max(size - _TAIL, 0))
@@ -79,11 +72,7 @@ def read_footer(file: BinaryIO, max_size: int = MAX_FOOTER) -> bytes:
 
 
 def row_groups(footer: bytes) -> Iterator[RowGroup]:
-    """Yield the metadata of the row groups in a footer.
-
-    Raises:
-        ValueError: If the footer is damaged.
-    """
+    """Yield the metadata of the row groups in a footer. Raise ValueError if it is damaged."""
     try:
         content, _ = read_struct(footer)
         for group in content[4]:

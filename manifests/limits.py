@@ -73,16 +73,7 @@ OUTSIDE_PATH = r"^$|^/|\x00|(^|/)\.\.(/|$)"
 
 
 def check_footer(name: str, size: int, groups: Sequence[RowGroup]) -> None:
-    """Check the sizes in a footer against the limits of a manifest.
-
-    Args:
-        name: Name of the file, for messages.
-        size: Size of the file in bytes.
-        groups: Row groups as the footer describes them.
-
-    Raises:
-        ValueError: If a size exceeds its limit.
-    """
+    """Raise ValueError if a size in the footer of a file of ``size`` bytes exceeds the limit of a manifest."""
     rows = sum(group.rows for group in groups)
     allowed = MAX_ROWS if rows * MIN_ROW_BYTES <= size else MAX_ROWS_OF_SMALL_FILE
     if not 0 <= rows <= allowed:
@@ -96,16 +87,7 @@ def check_footer(name: str, size: int, groups: Sequence[RowGroup]) -> None:
 
 
 def check_row_group(name: str, rows: int, size: int) -> None:
-    """Check the size of a row group.
-
-    Args:
-        name: Name of the file, for messages.
-        rows: Number of rows.
-        size: Size after decompression, in bytes.
-
-    Raises:
-        ValueError: If a size exceeds its limit.
-    """
+    """Raise ValueError if a row group has too many rows, or too many bytes after decompression."""
     if not 0 <= rows <= MAX_GROUP_ROWS:
         raise ValueError(f"{name} declares a row group of {rows} rows: at most {MAX_GROUP_ROWS} are allowed")
     if size > MAX_GROUP_BYTES:
@@ -113,15 +95,7 @@ def check_row_group(name: str, rows: int, size: int) -> None:
 
 
 def check_indices(name: str, table: pa.Table) -> None:
-    """Check the indices of dictionary columns; Arrow itself does not, and would read outside of the dictionary.
-
-    Args:
-        name: Name of the file, for messages.
-        table: Table whose dictionary columns are checked.
-
-    Raises:
-        ValueError: If an index is outside of its dictionary.
-    """
+    """Raise ValueError if an index is outside of the dictionary of its column: Arrow itself would read there."""
     for column, values in zip(table.column_names, table.columns, strict=True):
         for chunk in values.chunks if pa.types.is_dictionary(values.type) else ():
             extremes = pc.min_max(chunk.indices).as_py()
@@ -130,15 +104,12 @@ def check_indices(name: str, table: pa.Table) -> None:
 
 
 def check_values(name: str, columns: Mapping[str, pa.Array]) -> None:
-    """Check values against the limits of a manifest.
+    """Raise ValueError if a value exceeds the limits of a manifest.
 
     Args:
         name: Name of the file, for messages.
         columns: Column name -> values, of the same rows. Limits of rows with the status ``ok`` are checked only if
             ``status`` is among the columns.
-
-    Raises:
-        ValueError: If a value is invalid.
     """
     for fault in _faults(columns):
         raise ValueError(f"{name}: {fault}")

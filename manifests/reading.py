@@ -53,11 +53,7 @@ def facts_of(metadata: pq.FileMetaData) -> dict[str, str]:
 
 
 def read_rows(path: Path, filters: Filters = NO_FILTERS) -> Iterator[Row]:
-    """Yield the rows of a manifest or a part, with bounded memory.
-
-    Args:
-        path: The Parquet file.
-        filters: Column -> accepted values.
+    """Yield the rows of a manifest or a part that filters accept, with bounded memory.
 
     Raises:
         FileNotFoundError: If the file is missing.
@@ -67,39 +63,30 @@ def read_rows(path: Path, filters: Filters = NO_FILTERS) -> Iterator[Row]:
 
 
 def read_slice(path: Path, first: int, count: int) -> list[Row]:
-    """Return consecutive rows of a manifest; only the row groups that hold them are read.
+    """Return consecutive rows of a manifest, see :func:`read_slices`."""
+    return [Row(*values) for table in read_slices(path, first, count) for values in _python_rows(path, table)]
+
+
+def read_listing(path: Path, first: int, count: int) -> list[ListedImage]:
+    """Return consecutive rows of a listing, see :func:`read_slices`."""
+    tables = read_slices(path, first, count, LISTING)
+    return [ListedImage(*values) for table in tables for values in _python_rows(path, table)]
+
+
+def read_slices(path: Path, first: int, count: int, schema: pa.Schema = SCHEMA) -> Iterator[pa.Table]:
+    """Yield consecutive rows, as a table for each row group that holds some of them; others are not read.
 
     Args:
         path: The Parquet file.
         first: Index of the first row.
-        count: Number of rows. Fewer are returned at the end of the file.
+        count: Number of rows. There are fewer at the end of the file.
+        schema: Columns of the file, SCHEMA or LISTING.
 
     Raises:
         FileNotFoundError: If the file is missing.
         ValueError: As in ``read_rows``.
     """
-    return [Row(*values) for table in _slices(_open(path), first, count) for values in _python_rows(path, table)]
-
-
-def read_listing(path: Path, first: int, count: int) -> list[ListedImage]:
-    """Return consecutive rows of a listing, as :func:`read_slice` does for a manifest."""
-    tables = _slices(_open(path, LISTING), first, count)
-    return [ListedImage(*values) for table in tables for values in _python_rows(path, table)]
-
-
-def listing_rows(path: Path) -> int:
-    """Return the number of rows of a listing. Raise ValueError as in ``read_rows``."""
-    return sum(group.rows for group in _open(path, LISTING).groups)
-
-
-def read_listing_tables(path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a listing, as :func:`read_tables` does for a manifest."""
-    return _tables(_open(path, LISTING), names)
-
-
-def _slices(file: _File, first: int, count: int) -> Iterator[pa.Table]:
-    """Yield all columns of consecutive rows; only the row groups that hold them are read."""
-    start = 0
+    file, start = _open(path, schema), 0
     for group, length in enumerate(each.rows for each in file.groups):
         if start < first + count and first < start + length:
             skipped = max(first - start, 0)
@@ -107,24 +94,20 @@ def _slices(file: _File, first: int, count: int) -> Iterator[pa.Table]:
         start += length
 
 
+def listing_rows(path: Path) -> int:
+    """Return the number of rows of a listing. Raise ValueError as in ``read_rows``."""
+    return sum(group.rows for group in _open(path, LISTING).groups)
+
+
 def read_columns(path: Path, names: Sequence[str], filters: Filters = NO_FILTERS) -> Iterator[tuple[Any, ...]]:
-    """Yield some columns of a manifest, row by row, with bounded memory.
-
-    Args:
-        path: The Parquet file.
-        names: Columns to yield, in this order.
-        filters: Column -> accepted values. Row groups whose statistics exclude them are not read. Since a row group
-            holds one transform and level (of the first 2,048), filtering by these reads only their part of the file.
-
-    Raises:
-        FileNotFoundError: If the file is missing.
-        ValueError: As in ``read_rows``.
-    """
+    """Yield some columns of a manifest, row by row, with bounded memory. Arguments are those of :func:`read_tables`."""
     return (row for table in read_tables(path, names, filters) for row in _python_rows(path, table))
 
 
-def read_tables(path: Path, names: Sequence[str], filters: Filters = NO_FILTERS) -> Iterator[pa.Table]:
-    """Yield some columns of a manifest, one row group at a time, each column as one chunk.
+def read_tables(
+    path: Path, names: Sequence[str], filters: Filters = NO_FILTERS, schema: pa.Schema = SCHEMA
+) -> Iterator[pa.Table]:
+    """Yield some columns of a manifest or a listing, one row group at a time, each column as one chunk.
 
     Dictionary-encoded texts stay dictionary arrays. Decode a few rows at a time: a row group may have many rows with
     long texts.
@@ -132,17 +115,15 @@ def read_tables(path: Path, names: Sequence[str], filters: Filters = NO_FILTERS)
     Args:
         path: The Parquet file.
         names: Columns to read, in this order.
-        filters: As in :func:`read_columns`.
+        filters: Column -> accepted values. Row groups whose statistics exclude them are not read. Since a row group
+            holds one transform and level (of the first 2,048), filtering by these reads only their part of the file.
+        schema: Columns of the file, SCHEMA or LISTING.
 
     Raises:
         FileNotFoundError: If the file is missing.
         ValueError: As in ``read_rows``.
     """
-    return _tables(_open(path), names, filters)
-
-
-def _tables(file: _File, names: Sequence[str], filters: Filters = NO_FILTERS) -> Iterator[pa.Table]:
-    needed = list(dict.fromkeys((*names, *filters)))
+    file, needed = _open(path, schema), list(dict.fromkeys((*names, *filters)))
     for group in range(len(file.groups)):
         if file.may_match(group, filters):
             table = matching_rows(file.row_group(group, needed), filters).select(list(names))

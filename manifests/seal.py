@@ -27,14 +27,7 @@ def with_blank_seal(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def seal(content: bytes) -> bytes:
-    """Return a Parquet file with its digest filled in.
-
-    Args:
-        content: The file, written with the metadata of ``with_blank_seal``.
-
-    Raises:
-        ValueError: If the file has no placeholder.
-    """
+    """Return a Parquet file with its digest filled in. Raise ValueError if it has no placeholder for it."""
     start = _digest_offset(content)
     if start < 0:
         raise ValueError("the file has no placeholder for a seal: write it with the metadata of with_blank_seal()")
@@ -48,11 +41,7 @@ def is_sealed(content: Buffer) -> bool:
 
 
 def seal_file(path: Path) -> None:
-    """Fill in the digest of a file in place.
-
-    Raises:
-        ValueError: If the file has no placeholder.
-    """
+    """Fill in the digest of a file in place. Raise ValueError if it has no placeholder for it."""
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as content:
         start = _digest_offset(content)
         if start < 0:

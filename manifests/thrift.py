@@ -16,12 +16,7 @@ _MAX_VARINT = 10
 
 
 def read_struct(data: bytes, offset: int = 0, depth: int = _MAX_DEPTH) -> tuple[dict[int, Any], int]:
-    """Decode a struct.
-
-    Args:
-        data: Encoded bytes.
-        offset: Offset of the struct in ``data``.
-        depth: Maximum depth of structs nested in it.
+    """Decode the struct at an offset, with at most ``depth`` levels of others in it.
 
     Returns:
         The struct as field number -> value, and the offset of the first byte after it. Floating-point values are None.

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 
 import manifests
 from pipeline.builder.plan import Plan, WorkItem, listing_digest
-from pipeline.datasets.mirror import PresentFiles
+from pipeline.datasets.indexed import PresentFiles
 from pipeline.datasets.paths import (
     FACT_IMAGES,
     FACT_LISTING,

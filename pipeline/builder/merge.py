@@ -19,7 +19,7 @@ from pipeline.datasets.cards import (
     croissant_manifest_digest,
     is_unedited_card,
 )
-from pipeline.datasets.mirror import Mirror
+from pipeline.datasets.indexed import Mirror
 from pipeline.datasets.opening import described
 from pipeline.datasets.paths import FACT_CHANNELS, FACT_PLAN, MANIFEST_FILE, ROOTS_FILE, file_digest
 from pipeline.datasets.roots import COLUMNS, Roots, roots_of_tables

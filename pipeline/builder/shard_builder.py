@@ -11,10 +11,10 @@ import manifests
 from manifests import Row
 from pipeline.builder.plan import ShardTask
 from pipeline.builder.records import Failure, Payload, PreparedImage
+from pipeline.datasets.content import template_row
 from pipeline.datasets.paths import FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK, condition_folder, sample_key
 from pipeline.datasets.samples import described_columns, side_members
 from pipeline.datasets.shards import ShardWriter
-from pipeline.datasets.template import template_row
 from pipeline.execution.resumable import FACT_FAILED
 from pipeline.images.files import Own
 from pipeline.recipes.schema import Recipe

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import manifests
 from corruptions.validation import is_integer
 from manifests import Row
-from pipeline.datasets.findings import Checked, CheckPayload, DamagedShardError, Fault, Findings
-from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, Read, escaped_id, file_digest, read_file, sample_key
-from pipeline.datasets.samples import Sample
+from pipeline.datasets.findings import Checked, CheckPayload, DamagedShardError, Findings
+from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, Read, escaped_id, file_digest, read_file
+from pipeline.datasets.samples import Sample, iterable_dataset
 from pipeline.errors import UserError
 from pipeline.recipes.attacks import AttackTable
 from pipeline.recipes.schema import MAX_SHARD_SIZE
@@ -44,14 +44,6 @@ OK_ROWS: manifests.Filters = {"status": [manifests.OK]}
 
 MAX_CHUNKS = 2**20
 """Maximum number of chunks of a data set, because readers keep a list of them."""
-
-
-@dataclass(frozen=True)
-class CheckedSample:
-    """A sample that was read, and the faults outside of its payload."""
-
-    sample: Sample
-    faults: list[Fault] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -218,7 +210,7 @@ class DataSet:
         A chunk is a shard of a built data set, or up to 1,000 rows of an indexed one. Raise UserError like
         :meth:`rows`.
         """
-        names = ("transform", "level", "shard", "status", "frames")
+        names, where = ("transform", "level", "shard", "status", "frames"), f"{self.store.root}/{MANIFEST_FILE}"
         columns = read_manifest(self.store, manifests.read_columns, names)
         first, counts = 0, Counter[Condition]()
         for (transform, level, _), group in groupby(columns, key=self._chunk_of()):
@@ -227,7 +219,6 @@ class DataSet:
             for *_, shard, status, frames in group:
                 count += 1
                 if count > MAX_SHARD_SIZE:
-                    where = f"{self.store.root}/{MANIFEST_FILE}"
                     raise UserError(
                         f"{where} has more than {MAX_SHARD_SIZE} rows for {shown(shard)}: it is damaged; copy or "
                         "download it again"
@@ -235,7 +226,6 @@ class DataSet:
                 if status == manifests.OK:
                     oks.append(frames or 0)
             if counts.total() == MAX_CHUNKS:
-                where = f"{self.store.root}/{MANIFEST_FILE}"
                 raise UserError(
                     f"{where} lists more than {MAX_CHUNKS} shards: it is damaged; copy or download it again"
                 )
@@ -272,11 +262,7 @@ class DataSet:
 
     def chunks_of(self, transform: str | None = None, level: int | None = None) -> Iterator[Chunk]:
         """Yield the chunks of a transform and level. Raise UserError like :meth:`samples`."""
-        if not (isinstance(transform, str | None) and (level is None or is_integer(level))):
-            raise UserError(
-                f"invalid transform {transform!r} or level {level!r}: pass one name and one integer, for example "
-                '"fog", 5; omit both to read all conditions'
-            )
+        check_condition(transform, level)
         found = False
         for chunk in self.chunks():
             if transform in (None, chunk.condition.transform) and level in (None, chunk.condition.level):
@@ -301,8 +287,6 @@ class DataSet:
         Raises:
             UserError: As for :meth:`samples`, and if the package ``datasets`` is not installed.
         """
-        from pipeline.datasets.hugging_face import iterable_dataset
-
         return iterable_dataset(self.samples_in, list(self.chunks_of(transform, level)), self.family.sequences)
 
     def draws(self, columns: Mapping[str, Any]) -> Draws | None:
@@ -333,54 +317,25 @@ class DataSet:
         raise NotImplementedError
 
     def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
-        """Yield the samples of the ``ok`` rows in ``rows``, in order.
+        """Yield the samples of the ``ok`` rows in ``rows``, in order. Raise UserError like :meth:`pick`."""
+        return (self.pick(row) for row in rows if row.status == manifests.OK)
 
-        Raises:
-            DamagedShardError: A payload, label or description does not match the manifest.
-            OSError: A shard cannot be read.
-        """
-        for shard, group in groupby(rows, key=lambda row: row.shard):
-            for checked in self.read(shard, list(group)):
-                for fault in checked.faults:
-                    raise DamagedShardError(fault)
-                if not checked.sample.intact:
-                    key = checked.sample.row.key
-                    raise DamagedShardError(Fault(key, f"its payload in {shard} does not match the manifest"))
-                yield checked.sample
+    def pick(self, row: Row) -> Sample:
+        """Return the sample of one ``ok`` row. Raise UserError if it cannot be made or does not match the row."""
+        raise NotImplementedError
 
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         """Return a function of (transform, level, shard) whose value is the same for all rows of a chunk."""
         return lambda row: (row[0], row[1], row[2])
 
-    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
-        """Yield the samples of the ``ok`` rows of a shard, in order.
 
-        Args:
-            shard: Path of the shard.
-            rows: All rows of the shard, in order.
-
-        Raises:
-            DamagedShardError: The shard does not match the rows.
-            OSError: The shard cannot be read.
-        """
-        raise NotImplementedError
-
-    def pick(self, row: Row) -> Sample:
-        """Return the sample of one ``ok`` row. Raise UserError if it does not match the row."""
-        if row.key != sample_key(row.source_id, Condition(row.transform, row.level)):
-            raise UserError(f"{row.key} in {row.shard} does not match its manifest row: run robustshards verify")
-        try:
-            sample = self._pick(row)
-        except (OSError, ValueError) as error:
-            raise UserError(f"cannot read {row.key} in {row.shard} ({error}): run robustshards verify") from error
-        if not sample.intact:
-            raise UserError(
-                f"{row.key} in {row.shard} was changed: its sha256 differs from the manifest; run robustshards verify"
-            )
-        return sample
-
-    def _pick(self, row: Row) -> Sample:
-        raise NotImplementedError
+def check_condition(transform: Any, level: Any) -> None:
+    """Raise UserError unless they are a name and an integer, or None."""
+    if not (isinstance(transform, str | None) and (level is None or is_integer(level))):
+        raise UserError(
+            f"invalid transform {transform!r} or level {level!r}: pass one name and one integer, for example "
+            '"fog", 5; omit both to read all conditions'
+        )
 
 
 def escaped_ids(source_ids: pa.Array) -> pa.Array:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import MAX_CHUNKS, CheckedSample, payload_size
+from pipeline.datasets.base import MAX_CHUNKS, payload_size
 from pipeline.datasets.content import content_digest
-from pipeline.datasets.coverage import Coverage
 from pipeline.datasets.findings import DamagedShardError, Fault
 from pipeline.datasets.paths import MANIFEST_FILE, SHARDS
 from pipeline.datasets.samples import Sample, StoredSample, side_members
 from pipeline.datasets.shards import tar_length
-from pipeline.datasets.stored import Part, Stored, runs, texts
+from pipeline.datasets.stored import Coverage, Part, Stored, runs, texts
 from pipeline.errors import UserError
 from pipeline.images.encoders import member_suffixes
-from pipeline.recipes.schema import MAX_SHARD_SIZE, Recipe
+from pipeline.recipes.schema import Recipe
 from pipeline.storage.tars import BLOCK, TarMember, UnsafeTarError, safe_members
 from pipeline.transforms.family import Condition, Draws
 
@@ -35,7 +35,6 @@ MAX_DRAWN_SIDE = 8192
 class Built(Stored):
     """A built data set: WebDataset tars."""
 
-    most_rows: ClassVar[int] = MAX_SHARD_SIZE
     splits: ClassVar[bool] = False
 
     recipe: Recipe
@@ -46,7 +45,27 @@ class Built(Stored):
 
     def check_sizes(self, parts: Iterable[Part], tars: Mapping[str, int], coverage: Coverage) -> None:
         """Compare the shards in the manifest with the tars. Raise UserError if there are too many."""
-        _check_shards(self, _shards(parts), tars, coverage)
+        found, names, before, shard_size = coverage.found, set[str](), None, self.recipe.shards.size
+        rows = f"has {{}} rows in the manifest; the recipe has {shard_size} in a shard".format
+        for shard in _shards(parts):
+            if len(names) == MAX_CHUNKS:
+                raise UserError(
+                    f"{MANIFEST_FILE} lists more than {MAX_CHUNKS} shards: it is damaged; copy or download it again"
+                )
+            if shard.name in names:
+                found.fault(shard.name, "is listed twice in the manifest")
+            names.add(shard.name)
+            coverage.add_shard(shard.name)
+            found.shards += 1
+            if before and before.condition == shard.condition and before.rows < shard_size:
+                found.fault(before.name, rows(before.rows))
+            if shard.rows > shard_size:
+                found.fault(shard.name, rows(shard.rows))
+            if (size := tars.get(shard.name)) is None:
+                found.fault(shard.name, "is missing")
+            elif (expected := shard.length(self)) not in (None, size):
+                found.fault(shard.name, f"has {size} bytes; {expected} expected from the manifest")
+            before = shard
 
     def content(self) -> str | None:
         """Return the digest of recipe and images, see ``content_digest``. Raise UserError like :meth:`rows`."""
@@ -54,7 +73,7 @@ class Built(Stored):
         where: manifests.Filters = {"transform": [first.transform], "level": [first.level]}
         return content_digest(self.recipe, ((row.source_id, row.label, row.source_sha256) for row in self.rows(where)))
 
-    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[tuple[Sample, Sequence[Fault]]]:
         """Yield the samples of a shard. Raise DamagedShardError at the first member that is out of place."""
         with self.files.open(shard) as file:
             try:
@@ -106,7 +125,7 @@ class Built(Stored):
         """Return the suffixes of a sample's payload members."""
         return member_suffixes(self.recipe.encoder.of(row.origin), row.frames if self.family.sequences else None)
 
-    def _checked(self, file: BinaryIO, tar: Iterator[TarMember], row: Row) -> CheckedSample:
+    def _checked(self, file: BinaryIO, tar: Iterator[TarMember], row: Row) -> tuple[Sample, Sequence[Fault]]:
         faults, payloads, members, remaining = list[Fault](), list[TarMember](), dict[str, bytes](), row.size or 0
         for suffix in self.suffixes(row):
             payloads.append(_expect(tar, row, suffix))
@@ -120,7 +139,7 @@ class Built(Stored):
         if (offset, size) != (row.offset, row.size):
             what = f"has {size} bytes at offset {offset}; the manifest has {row.size} at {row.offset}"
             faults.append(Fault(row.key, what))
-        return CheckedSample(self._sample(row, members), faults)
+        return self._sample(row, members), faults
 
 
 def _expect(tar: Iterator[TarMember], row: Row, suffix: str) -> TarMember:
@@ -163,48 +182,15 @@ class _Shard:
 
 def _shards(parts: Iterable[Part]) -> Iterator[_Shard]:
     """Yield the shards of a built data set in manifest order."""
-    waiting: _Shard | None = None
-    for shard in (shard for condition, part in parts for shard in _shards_of(condition, part)):
-        if waiting is None:
-            waiting = shard
-        elif (waiting.name, waiting.condition) == (shard.name, shard.condition):
-            waiting = replace(waiting, rows=waiting.rows + shard.rows, last=shard.last or waiting.last)
-        else:
-            yield waiting
-            waiting = shard
-    if waiting is not None:
-        yield waiting
-
-
-def _shards_of(condition: Condition, part: pa.Table) -> Iterator[_Shard]:
-    is_ok = pc.equal(texts(part, "status"), manifests.OK).to_numpy(zero_copy_only=False)
-    latest = np.maximum.accumulate(np.where(is_ok, np.arange(part.num_rows), -1))
-    for start, stop in runs(part, "shard"):
-        last = int(latest[stop - 1])
-        columns = part.slice(last, 1).to_pylist()[0] if last >= start else None
-        yield _Shard(part["shard"][start].as_py(), condition, stop - start, columns)
-
-
-def _check_shards(data_set: Built, shards: Iterable[_Shard], sizes: Mapping[str, int], coverage: Coverage) -> None:
-    """Compare the shards of a built data set with the files. Raise UserError if the manifest lists too many."""
-    found, names, before, shard_size = coverage.found, set[str](), None, data_set.recipe.shards.size
-    for shard in shards:
-        if len(names) == MAX_CHUNKS:
-            raise UserError(
-                f"{MANIFEST_FILE} lists more than {MAX_CHUNKS} shards: it is damaged; copy or download it again"
-            )
-        if shard.name in names:
-            found.fault(shard.name, "is listed twice in the manifest")
-        names.add(shard.name)
-        coverage.add_shard(shard.name)
-        found.shards += 1
-        if before and before.condition == shard.condition and before.rows < shard_size:
-            what = f"has {before.rows} rows in the manifest; the recipe has {shard_size} in a shard"
-            found.fault(before.name, what)
-        if shard.rows > shard_size:
-            found.fault(shard.name, f"has {shard.rows} rows in the manifest; the recipe has {shard_size} in a shard")
-        if (size := sizes.get(shard.name)) is None:
-            found.fault(shard.name, "is missing")
-        elif (expected := shard.length(data_set)) not in (None, size):
-            found.fault(shard.name, f"has {size} bytes; {expected} expected from the manifest")
-        before = shard
+    pieces = (
+        (part["shard"][start].as_py(), condition, part.slice(start, stop - start))
+        for condition, part in parts
+        for start, stop in runs(part, "shard")
+    )
+    for (name, condition), group in groupby(pieces, key=itemgetter(0, 1)):
+        rows, last = 0, None
+        for _, _, piece in group:
+            rows += piece.num_rows
+            oks = np.flatnonzero(pc.equal(texts(piece, "status"), manifests.OK).to_numpy(zero_copy_only=False))
+            last = piece.slice(int(oks[-1]), 1).to_pylist()[0] if len(oks) else last
+        yield _Shard(name, condition, rows, last)

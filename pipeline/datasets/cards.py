@@ -70,17 +70,12 @@ _CONTEXT: Mapping[str, Any] = {
 def card(recipe: Recipe, samples: int, failed: int) -> str:
     """Return the data card (README.md), with one Hugging Face configuration per transform.
 
-    Args:
-        recipe: Recipe of the data set.
-        samples: Number of samples, including failed ones.
-        failed: Number of failed samples.
+    ``samples`` counts the ``failed`` ones, too.
     """
     size = next((words for limit, words in SIZES if samples < limit), "10M<n<100M")
     head = ["---", f"pretty_name: {json.dumps(recipe.title or recipe.name)}"]
-    if recipe.is_mirror:
-        head += ["tags:", "- robustness"]
-    else:
-        head += ["task_categories:", "- image-classification", "tags:", "- robustness", "- webdataset"]
+    head += [] if recipe.is_mirror else ["task_categories:", "- image-classification"]
+    head += ["tags:", "- robustness"] + ([] if recipe.is_mirror else ["- webdataset"])
     head += ["size_categories:", f"- {size}", "configs:"]
     transforms = dict.fromkeys(condition.transform for condition in recipe.conditions())
     for transform in transforms:
@@ -102,10 +97,9 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
     ]
     body = [f"# {recipe.name}", "", recipe.title, "", "| | |", "|---|---|"]
     body += [f"| {what} | {words} |" for what, words in rows]
+    where = "WebDataset shards are in `shards/<transform>/<level>/`."
     if recipe.is_mirror:
         where = "Images are in `<transform>/<level>/`, under their paths in the source."
-    else:
-        where = "WebDataset shards are in `shards/<transform>/<level>/`."
     body += ["", f"{where} `manifest.parquet` has one row per sample."]
     if recipe.attack:
         body += ["Made by `robustshards attack`: `recipe.toml` has the attacked model, the attacks and their budgets."]

@@ -1,4 +1,4 @@
-"""The digest of what a data set contains, known before any of its samples is made."""
+"""What a recipe says of a data set before any sample is made: the digest of its content, and columns of its rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from manifests import Row
 from pipeline.images.fingerprints import pixel_digests
 from pipeline.recipes.schema import Recipe
+from pipeline.transforms.family import Condition
 
 NOT_IN_CONTENT: Mapping[str, Any] = {
     **dict.fromkeys(("name", "title", "source", "labels", "decoders", "resizers"), True),
@@ -40,3 +42,18 @@ def content_digest(recipe: Recipe, images: Iterable[Identified]) -> str:
     for id_, label, sha256 in images:
         state.update(f"{id_}\n{label}\n{sha256 or ''}\n".encode())
     return state.hexdigest()
+
+
+def template_row(recipe: Recipe, condition: Condition, shard: str) -> Row:
+    """Return a manifest row with the fields that all samples of a shard share. Its status is failed."""
+    pair = recipe.pair(condition)
+    return Row(
+        shard=shard,
+        transform=condition.transform,
+        version=recipe.family.version(condition.transform),
+        level=condition.level,
+        profile=recipe.profile,
+        decoder=pair.decoder,
+        resize=pair.resize,
+        encoder=str(recipe.encoder),
+    )

@@ -12,6 +12,8 @@ from pipeline.text import counted, one_line
 MAX_FAULTS = 1000
 """Maximum number of faults that are kept; more are only counted."""
 
+_NUMBERS = ("shards", "samples", "failed", "decoder_changed")
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -62,19 +64,15 @@ class Findings:
 
     def add(self, other: Findings) -> None:
         """Add the results of another part."""
-        self.shards += other.shards
-        self.samples += other.samples
-        self.failed += other.failed
-        self.decoder_changed += other.decoder_changed
-        self.further += other.further
+        for name in (*_NUMBERS, "further"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         for fault in other.faults:
             self.fault(fault.where, fault.what)
 
     def facts(self) -> dict[str, Any]:
         """Return the results for JSON output."""
-        numbers = {name: getattr(self, name) for name in ("shards", "samples", "failed", "decoder_changed")}
         return {
-            **numbers,
+            **{name: getattr(self, name) for name in _NUMBERS},
             "warnings": self.warnings,
             "faults": [str(fault) for fault in self.faults],
             "fault_count": self.count,

@@ -1,40 +1,43 @@
-"""The reader of indexed data sets: files, members of tars, or rows of arrays of other tools."""
+"""The readers of indexed data sets (files, members of tars, or rows of arrays of other tools) and of mirrors.
+
+A mirror is a folder of images under each condition, in which each file has its path in the source.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from posixpath import dirname
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import CheckedSample, Location, payload_size
-from pipeline.datasets.coverage import Coverage
+from pipeline.datasets.base import Location, payload_size
 from pipeline.datasets.findings import DamagedShardError, Fault
+from pipeline.datasets.paths import condition_folder
 from pipeline.datasets.samples import Sample, StoredSample
-from pipeline.datasets.stored import Part, Stored, texts
+from pipeline.datasets.stored import CHUNK_ROWS, Coverage, Part, Stored, texts
 from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import decode
 from pipeline.images.encoder import Encoder
 from pipeline.images.encoders import ENCODERS, Npy, npy_header
-from pipeline.storage import READERS, Store, thread_pool
+from pipeline.recipes.schema import Recipe
+from pipeline.storage import READERS, Store, map_ahead
 from pipeline.storage.trusted_locations import absolute
 from pipeline.text import shown
+from pipeline.transforms.family import Condition
 
 PIXELS = "pixels"
 """Encoder name of samples that are raw pixels in a larger array."""
 
 ORIGINAL = "original"
 """Encoder name of image files that are decoded like the images of a source."""
-
-CHUNK_ROWS = 1000
-"""Number of rows in a chunk of an index."""
 
 
 class Original(Encoder):
@@ -56,14 +59,29 @@ class Original(Encoder):
 class Files(Stored):
     """A data set whose samples are ranges of bytes in files, which take the place of shards."""
 
-    most_rows: ClassVar[int] = CHUNK_ROWS
     splits: ClassVar[bool] = True
-    stores_failed: ClassVar[bool] = False
 
     def check_sizes(self, parts: Iterable[Part], tars: Mapping[str, int], coverage: Coverage) -> None:
         """Compare the rows in the manifest with the sizes of the files."""
-        with thread_pool(READERS) as pool:
-            _check_files(parts, _FileSizes(self.files, pool), coverage)
+        file_sizes = _FileSizes(self.files)
+        found, latest, reported = coverage.found, "", ""
+        for _, part in parts:
+            shards, encoders, statuses, offsets, sizes = (
+                texts(part, name).to_pylist() for name in ("shard", "encoder", "status", "offset", "size")
+            )
+            existing = file_sizes.of(shards)
+            for shard, encoder, status, offset, size in zip(shards, encoders, statuses, offsets, sizes, strict=True):
+                found.shards += shard != latest
+                if shard != latest:
+                    coverage.add_shard(shard)
+                latest = shard
+                if (
+                    status == manifests.OK
+                    and shard != reported
+                    and (what := _fault_of_file(existing.get(shard), encoder, offset, size))
+                ):
+                    found.fault(shard, what)
+                    reported = shard
 
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         seen: Counter[tuple[str, int]] = Counter()
@@ -75,7 +93,7 @@ class Files(Stored):
 
         return chunk
 
-    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[tuple[Sample, Sequence[Fault]]]:
         """Yield the samples of a file; each is read from its own range of bytes."""
         if not (sound := [row for row in rows if row.status == manifests.OK]):
             return  # the file may be missing
@@ -86,7 +104,7 @@ class Files(Stored):
                     sample = self._sample(row, file.read(self._size(row)))
                 except ValueError as error:
                     raise DamagedShardError(Fault(row.key, str(error))) from error
-                yield CheckedSample(sample)
+                yield sample, ()
 
     def _pick(self, row: Row) -> Sample:
         return self._sample(row, self.files.read_at(row.shard, row.offset or 0, self._size(row)))
@@ -109,6 +127,43 @@ class Indexed(Files):
         return super().absolute_location._replace(data=absolute(self.files.root))
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Mirror(Files):
+    """A mirror of a folder of images. The file of a failed sample may be missing, or a copy of the clean one."""
+
+    recipe: Recipe
+
+    def tars(self) -> Mapping[str, int]:
+        """Return path -> size in bytes of all files under the conditions."""
+        return {
+            name: size
+            for condition in self.recipe.conditions()
+            for name, size in self.store.listing(condition_folder(condition), "").items()
+        }
+
+    def _size(self, row: Row) -> int:
+        return payload_size(row) + 1  # a longer file has another digest
+
+    def _sample(self, row: Row, data: bytes) -> Sample:
+        encoder = self.recipe.encoder.of(row.origin)
+        return StoredSample(row, {encoder.suffix: data}, encoder)
+
+
+class PresentFiles:
+    """The files in a mirror, to find parts whose files were removed. It holds the names of one condition."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._folder, self._sizes = "", dict[str, int]()
+
+    def has_all(self, condition: Condition, part: bytes) -> bool:
+        """Return whether all files of a manifest part exist with their sizes."""
+        if (folder := condition_folder(condition)) != self._folder:
+            self._folder, self._sizes = folder, self._store.listing(folder, "")
+        rows = pq.read_table(pa.BufferReader(part), columns=["shard", "size", "status"]).to_pylist()
+        return all(self._sizes.get(row["shard"]) == row["size"] for row in rows if row["status"] == manifests.OK)
+
+
 _FILES: Mapping[str, type[Encoder]] = {**ENCODERS, ORIGINAL: Original}
 """Encoders of samples that are files of their own or members of tars, by name."""
 
@@ -129,15 +184,15 @@ def indexed_sample(row: Row, data: bytes) -> Sample:
 class _FileSizes:
     """The sizes of the files of an index. Each folder is listed once; several are listed concurrently."""
 
-    def __init__(self, files: Store, pool: ThreadPoolExecutor) -> None:
-        self._files, self._pool = files, pool
+    def __init__(self, files: Store) -> None:
+        self._files = files
         self._folders: dict[str, dict[str, int]] = {}
 
     def of(self, names: Iterable[str]) -> dict[str, int]:
         """Return name -> size in bytes of all files in the folders of these files."""
         folders = list(dict.fromkeys(map(dirname, names)))
         new = [folder for folder in folders if folder not in self._folders]
-        listed = dict(zip(new, self._pool.map(self._listed, new), strict=True))
+        listed = dict(zip(new, map_ahead(self._listed, new, READERS), strict=True))
         # Rows of a folder are consecutive, so earlier folders are not needed again.
         self._folders = {folder: listed.get(folder, self._folders.get(folder, {})) for folder in folders}
         return {name: size for sizes in self._folders.values() for name, size in sizes.items()}
@@ -152,28 +207,6 @@ class _FileSizes:
         return {
             f"{folder}/{entry.name}" if folder else entry.name: entry.size for entry in entries if not entry.is_folder
         }
-
-
-def _check_files(parts: Iterable[Part], file_sizes: _FileSizes, coverage: Coverage) -> None:
-    """Compare the rows of an index with the sizes of its files."""
-    found, latest, reported = coverage.found, "", ""
-    for _, part in parts:
-        shards, encoders, statuses, offsets, sizes = (
-            texts(part, name).to_pylist() for name in ("shard", "encoder", "status", "offset", "size")
-        )
-        existing = file_sizes.of(shards)
-        for shard, encoder, status, offset, size in zip(shards, encoders, statuses, offsets, sizes, strict=True):
-            found.shards += shard != latest
-            if shard != latest:
-                coverage.add_shard(shard)
-            latest = shard
-            if (
-                status == manifests.OK
-                and shard != reported
-                and (what := _fault_of_file(existing.get(shard), encoder, offset, size))
-            ):
-                found.fault(shard, what)
-                reported = shard
 
 
 def _fault_of_file(length: int | None, encoder: str, offset: int | None, size: int | None) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import manifests
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.datasets.base import DataSet, Location
 from pipeline.datasets.built import Built
-from pipeline.datasets.indexed import Indexed
-from pipeline.datasets.mirror import Mirror
+from pipeline.datasets.indexed import Indexed, Mirror
 from pipeline.datasets.paths import (
     INDEX_FILE,
     LISTING_FILE,
@@ -28,7 +26,7 @@ from pipeline.errors import UserError
 from pipeline.images.encoders import Npy
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
-from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, trusted_locations
+from pipeline.storage import Store, is_url, local_path, open_store, read_small, trusted_locations
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.schema import Task
 from pipeline.text import shown
@@ -57,16 +55,10 @@ def open_data_set(
     cache: str | None = None,
     clean: Location | None = None,
 ) -> DataSet:
-    """Open the data set in a folder.
+    """Open the data set in a folder. The arguments are those of ``Location``.
 
-    Args:
-        folder: Path or URL of the data set.
-        data: Path or URL of the files of an index, or of the source of a rendered data set. Without it, the location
-            in the folder is used only if it is in the folder itself, or if this user created the data set on this
-            machine.
-        pixels: Whether a rendered data set skips its encoder and decoder.
-        cache: Folder of the prepared photographs of a rendered data set, or "off". None for the user's cache folder.
-        clean: Clean images to add.
+    Without ``data``, a location that the folder names is used only if it is in the folder itself, or if this user
+    created the data set on this machine.
 
     Raises:
         UserError: The folder is not a readable data set, the location of its files is not trusted, or an option does
@@ -139,6 +131,12 @@ def _rendered(store: Store, location: Location) -> Rendered:
             f"{RENDERED_FILE} in {store.root} has {table.images} images, but {LISTING_FILE} has {images}: render the "
             "data set again"
         )
+    source = location.data or table.location
+    if location.data is None and trusted_locations.recall(store.root, "source") != source:
+        raise UserError(
+            f"{store.root} refers to source images in {shown(source)}: they are read only if you confirm the location; "
+            "give --data PATH, the folder that contains them"
+        )
     recipe = read_recipe(store)
     if tuple(output.condition for output in table.outputs) != recipe.conditions():
         raise UserError(
@@ -150,18 +148,8 @@ def _rendered(store: Store, location: Location) -> Rendered:
         **described(store, location, recipe),
         recipe=shown_recipe,
         table=table,
-        source=_source_of_rendered(store, table.location, location.data),
+        source=source,
         frost_folder=trusted_locations.recall(store.root, "frost"),
-    )
-
-
-def _source_of_rendered(store: Store, location: str, data: str | None) -> str:
-    """Return the source of a rendered data set. Raise UserError if the location in its folder is not trusted."""
-    if data is not None or trusted_locations.recall(store.root, "source") == location:
-        return data or location
-    raise UserError(
-        f"{store.root} refers to source images in {shown(location)}: they are read only if you confirm the location; "
-        "give --data PATH, the folder that contains them"
     )
 
 
@@ -192,19 +180,19 @@ def described(store: Store, location: Location, recipe: Recipe) -> dict[str, Any
 def read_rendered(store: Store) -> RenderedTable:
     """Return what stands for the samples of a rendered data set. Raise UserError if it is damaged."""
     where = f"{store.root}/{RENDERED_FILE}"
-    return validated(RenderedTable, read_toml(_settings(store, RENDERED_FILE), where), where)
+    return validated(RenderedTable, read_toml(read_small(store, RENDERED_FILE), where), where)
 
 
 def read_index(store: Store) -> IndexTable:
     """Return the description of an indexed data set. Raise UserError if it is damaged."""
     where = f"{store.root}/{INDEX_FILE}"
-    return validated(IndexTable, read_toml(_settings(store, INDEX_FILE), where), where)
+    return validated(IndexTable, read_toml(read_small(store, INDEX_FILE), where), where)
 
 
 def read_recipe(store: Store) -> Recipe:
     """Return the recipe of a built data set. Raise UserError if there is none."""
     _check_recipe(store)
-    return library.parse(_settings(store, RECIPE_FILE), f"{store.root}/{RECIPE_FILE}")
+    return library.parse(read_small(store, RECIPE_FILE), f"{store.root}/{RECIPE_FILE}")
 
 
 def _check_recipe(store: Store) -> None:
@@ -214,14 +202,6 @@ def _check_recipe(store: Store) -> None:
             f"{store.root} is not a data set: it has no {RECIPE_FILE}; give the folder of a data set, "
             "or make one of a folder of photographs with robustshards render (rs.render)"
         )
-
-
-def _settings(store: Store, name: str) -> bytes:
-    """Return the content of a settings file of a data set. Raise UserError if it cannot be read."""
-    try:
-        return store.read(name, limit=SMALL_FILE)
-    except OSError as error:
-        raise UserError(f"cannot read {store.root}/{name}: {error.strerror or error}") from error
 
 
 def _files_of_index(store: Store, location: str, data: str | None) -> Store:
@@ -234,7 +214,10 @@ def _files_of_index(store: Store, location: str, data: str | None) -> Store:
         resolved, is_inside = f"{store.root}/{location}", ".." not in location.split("/")
     else:
         folder = local_path(store.root).resolve()
-        resolved = _resolved(folder, location)
+        try:
+            resolved = str((folder / local_path(location)).resolve())
+        except (OSError, RuntimeError) as error:
+            raise UserError(f"invalid location {shown(location)} in {folder}/{INDEX_FILE}: {error}") from error
         is_inside = local_path(resolved).is_relative_to(folder)
     if is_inside or trusted_locations.recall(store.root, "data") == trusted_locations.absolute(resolved):
         return _folder_of_files(resolved, f"the location {shown(location)} in {store.root}/{INDEX_FILE}")
@@ -248,11 +231,3 @@ def _folder_of_files(location: str, named: str) -> Store:
     if not is_url(location) and not os.path.isdir(local_path(location)):  # unlike Path.is_dir, False for any bad name
         raise UserError(f"{named} is not a folder: give --data PATH, the folder that contains the files of the index")
     return open_store(location)
-
-
-def _resolved(folder: Path, location: str) -> str:
-    """Return the path in a local index with its links resolved. Raise UserError if it is invalid."""
-    try:
-        return str((folder / local_path(location)).resolve())
-    except (OSError, RuntimeError) as error:
-        raise UserError(f"invalid location {shown(location)} in {folder}/{INDEX_FILE}: {error}") from error

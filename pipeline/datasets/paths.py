@@ -88,13 +88,7 @@ def shard_of_part(part: str) -> str:
 
 
 def read_file(store: Store, name: str, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
-    """Yield what ``read`` returns for a manifest or listing.
-
-    Args:
-        store: The folder of the data set.
-        name: Name of the file.
-        read: Function of the path of the file and the arguments.
-        arguments: Further arguments of ``read``.
+    """Yield what ``read`` returns for the path of a manifest or listing, and further arguments.
 
     Raises:
         UserError: The file cannot be read, or is damaged.

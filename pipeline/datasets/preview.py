@@ -143,17 +143,12 @@ def _choose(data_set: DataSet, images: int) -> set[str]:
     """Return source ids, evenly spaced over the first condition. Raise UserError if the data set is empty."""
     if images < 1:
         raise UserError(f"invalid number of images {images}: at least 1 is allowed")
-    count = sum(1 for _ in _first_condition(data_set))
-    if not count:
+    _, first = next(groupby(data_set.rows(), key=lambda row: (row.transform, row.level)), (None, ()))
+    ids = [row.source_id for row in first]
+    if not ids:
         raise UserError(f"{data_set.name} has no samples: there is nothing to show")
-    indices = set(np.linspace(0, count - 1, min(images, count)).round().astype(int).tolist())
-    return {row.source_id for index, row in enumerate(_first_condition(data_set)) if index in indices}
-
-
-def _first_condition(data_set: DataSet) -> Iterator[Row]:
-    for _, rows in groupby(data_set.rows(), key=lambda row: (row.transform, row.level)):
-        yield from rows
-        return
+    indices = np.linspace(0, len(ids) - 1, min(images, len(ids))).round().astype(int)
+    return {ids[index] for index in indices}
 
 
 def _shown_levels(data_set: DataSet) -> dict[str, list[int]]:

@@ -14,7 +14,7 @@ from pipeline.datasets.samples import pixel_digest
 from pipeline.datasets.trees import audit_path, follow, tree_root
 from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import decode
-from pipeline.storage import SMALL_FILE, Store, open_store
+from pipeline.storage import Store, open_store, read_small
 from pipeline.text import printable
 from pipeline.transforms.family import Condition
 
@@ -37,13 +37,7 @@ class Proof(StrictTable):
 
 
 def prove_sample(store: Store, source_id: str, transform: str, level: int) -> Proof:
-    """Return the proof that a sample belongs to the pixel root of its condition.
-
-    Args:
-        store: The folder of a built or indexed data set.
-        source_id: Id of the source image.
-        transform: Its transform.
-        level: Its level.
+    """Return the proof that a sample of a built or indexed data set belongs to the pixel root of its condition.
 
     Raises:
         UserError: There is no such sample, or the manifest is missing or damaged.
@@ -76,10 +70,7 @@ def prove_sample(store: Store, source_id: str, transform: str, level: int) -> Pr
 def read_proof(place: str) -> Proof:
     """Return the proof in a file. Raise UserError if it is missing or damaged."""
     folder, _, name = place.rpartition("/")
-    try:
-        content = open_store(folder or ".").read(name, limit=SMALL_FILE)
-    except OSError as error:
-        raise UserError(f"cannot read the proof {place}: {error.strerror or error}") from error
+    content = read_small(open_store(folder or "."), name)
     return validated(Proof, parsed_json(content, place), place)
 
 

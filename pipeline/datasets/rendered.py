@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 import manifests
 from manifests import ListedImage, Row
-from pipeline.datasets.base import CheckedSample, Chunk, DataSet, Location, escaped_ids
-from pipeline.datasets.content import content_digest
+from pipeline.datasets.base import Chunk, DataSet, Location, escaped_ids
+from pipeline.datasets.content import content_digest, template_row
 from pipeline.datasets.findings import Checked, CheckPayload, Findings
 from pipeline.datasets.paths import LISTING_FILE, read_file, shard_file, shard_name
-from pipeline.datasets.rendered_table import BOX, OutputTable, RenderedTable, row_of, source_image
-from pipeline.datasets.samples import RenderedSample, Sample
-from pipeline.datasets.template import template_row
+from pipeline.datasets.rendered_table import BOX, OutputTable, RenderedTable, source_image
+from pipeline.datasets.samples import RenderedSample
 from pipeline.errors import UnreachableError, UserError
 from pipeline.images.fingerprints import changes
 from pipeline.recipes.schema import Recipe
@@ -84,7 +83,7 @@ class Rendered(DataSet):
 
     def manifest_digest(self) -> str:
         """Return the digest of what it contains, since it has no manifest."""
-        return self._content
+        return self.content()
 
     def content(self) -> str:
         """Return the digest of recipe and images, see ``content_digest``."""
@@ -112,17 +111,16 @@ class Rendered(DataSet):
 
     def rows_of(self, chunk: Chunk) -> list[Row]:
         """Return the rows of a chunk. Raise UserError if the listing is damaged."""
-        return self._rows(self._outputs[chunk.condition], chunk.first % self.table.images, chunk.count)
+        start, rows = chunk.first % self.table.images, list[Row]()
+        for listed in read_file(self.store, LISTING_FILE, manifests.read_slices, start, chunk.count, manifests.LISTING):
+            table = self._columns(self._outputs[chunk.condition], listed, start + len(rows), manifests.COLUMNS)
+            rows += manifests.table_rows(table)
+        return rows
 
     def rows(self, where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[Row]:
         """Yield the rows of its samples, see ``DataSet.rows``."""
-        size = self.recipe.shards.size
-        accepted = {column: frozenset(values) for column, values in where.items()}
-        for output in self._outputs_of(where):
-            for start in range(0, self.table.images, size):
-                for row in self._rows(output, start, min(size, self.table.images - start)):
-                    if all(getattr(row, column) in values for column, values in accepted.items()):
-                        yield row
+        for table in self.tables(manifests.COLUMNS, where):
+            yield from manifests.table_rows(table)
 
     def tables(self, columns: Sequence[str], where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[pa.Table]:
         """Yield columns of the rows of its samples, one table for each condition and row group of the listing."""
@@ -141,24 +139,8 @@ class Rendered(DataSet):
         condition = Condition(columns["transform"], columns["level"])
         return self.recipe.draws(condition, columns["source_id"], columns["height"], columns["width"])
 
-    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
-        """Yield the samples of the ``ok`` rows with the digests of their payloads.
-
-        Raises:
-            UserError: A source image has changed, or a sample cannot be made.
-        """
-        for row in rows:
-            if row.status == manifests.OK:
-                yield CheckedSample(self.pick(row).with_digests())
-
-    def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
-        """Yield the samples of the ``ok`` rows in ``rows``, in order. Raise UserError like :meth:`read`."""
-        for row in rows:
-            if row.status == manifests.OK:
-                yield self.pick(row)
-
     def pick(self, row: Row) -> RenderedSample:
-        """Return the sample of one ``ok`` row. Raise UserError like :meth:`read`."""
+        """Return the sample of one ``ok`` row. Raise UserError if its source image changed, or it cannot be made."""
         condition = Condition(row.transform, row.level)
         output = self._outputs[condition]
         index = row.offset or 0
@@ -274,14 +256,8 @@ class Rendered(DataSet):
 
     def _listing(self, names: Sequence[str]) -> Iterator[pa.Table]:
         """Yield columns of the listing, one row group at a time. Raise UserError if it is damaged."""
-        return read_file(self.store, LISTING_FILE, manifests.read_listing_tables, names)
-
-    def _rows(self, output: OutputTable, start: int, count: int) -> list[Row]:
-        """Return the rows of consecutive images under one condition."""
-        images = read_file(self.store, LISTING_FILE, manifests.read_listing, start, count)
-        shard = shard_file(output.condition, start // self.recipe.shards.size)
-        template = template_row(self.recipe, output.condition, shard)
-        return [row_of(template, output, start + place, image) for place, image in enumerate(images)]
+        arguments = (names, manifests.NO_FILTERS, manifests.LISTING)
+        return read_file(self.store, LISTING_FILE, manifests.read_tables, *arguments)
 
     def _columns(self, output: OutputTable, listed: pa.Table, start: int, names: Sequence[str]) -> pa.Table:
         """Return columns of the rows of consecutive images under one condition."""
@@ -344,16 +320,20 @@ def _digest_fault(source: Source, image: ListedImage) -> tuple[ListedImage, str 
 
 def _check_outputs(data_set: Rendered, found: Findings) -> None:
     """Make the samples of the first image and compare them with the recorded digests."""
-    for output in data_set.table.outputs:
-        where: manifests.Filters = {"transform": [output.transform], "level": [output.level], "status": [manifests.OK]}
-        for row in islice(data_set.rows(where), 1):
-            try:
-                made = data_set.pick(row).with_digests().row
-            except UserError as error:
-                found.fault(row.key, str(error))
-                continue
-            if (made.payload_sha256, made.pixel_sha256) != (output.payload_sha256, output.pixel_sha256):
-                found.fault(row.key, "differs from the sample that was made when the data set was rendered")
+    first: dict[Condition, Chunk] = {}
+    for chunk in data_set.chunks():
+        if chunk.samples:
+            first.setdefault(chunk.condition, chunk)
+    for condition, chunk in first.items():
+        output = data_set._outputs[condition]
+        row = next(row for row in data_set.rows_of(chunk) if row.status == manifests.OK)
+        try:
+            made = data_set.pick(row).with_digests().row
+        except UserError as error:
+            found.fault(row.key, str(error))
+            continue
+        if (made.payload_sha256, made.pixel_sha256) != (output.payload_sha256, output.pixel_sha256):
+            found.fault(row.key, "differs from the sample that was made when the data set was rendered")
 
 
 def _make_random(data_set: Rendered, generator: random.Random, found: Findings) -> None:

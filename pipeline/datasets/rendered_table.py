@@ -1,17 +1,15 @@
-"""What stands for the samples of a rendered data set: tables of ``rendered.toml``, and rows of the listing."""
+"""What stands for the samples of a rendered data set: tables of ``rendered.toml``, and images of the listing."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 import tomli_w
 from pydantic import Field
 
-import manifests
-from manifests import ListedImage, Row
+from manifests import ListedImage
 from pipeline.config import StrictTable
-from pipeline.datasets.paths import sample_key
 from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition
 
@@ -67,20 +65,3 @@ def source_image(image: ListedImage) -> SourceImage:
     edges = (image.left, image.top, image.right, image.bottom)
     box = None if image.left is None else edges
     return SourceImage(image.source_id, image.label, image.class_name, image.origin, image.length, box)  # type: ignore[arg-type]
-
-
-def row_of(template: Row, output: OutputTable, index: int, image: ListedImage) -> Row:
-    """Return the row of an image under a condition."""
-    fields: dict[str, Any] = {
-        "key": sample_key(image.source_id, output.condition),
-        "source_id": image.source_id,
-        "source_sha256": image.source_sha256,
-        "origin": image.origin,
-        "label": image.label,
-        "class_name": image.class_name,
-        "status": image.status,
-        "error": image.error,
-    }
-    if image.status == manifests.OK:
-        fields |= {"offset": index, "frames": output.frames, "height": output.height, "width": output.width}
-    return template._replace(**fields)

@@ -21,14 +21,14 @@ from pydantic import Field, model_validator
 
 import manifests
 from pipeline.config import StrictTable, validated
-from pipeline.datasets.base import DataSet, read_manifest
+from pipeline.datasets.base import read_manifest
 from pipeline.datasets.opening import read_index, read_recipe
 from pipeline.datasets.paths import INDEX_FILE, RECIPE_FILE, RENDERED_FILE, ROOTS_FILE
 from pipeline.datasets.rendered import Rendered
-from pipeline.datasets.stored import runs, texts, values
+from pipeline.datasets.stored import condition_runs, texts, values
 from pipeline.datasets.trees import DIGEST, Digests, hashed, tree_root
 from pipeline.errors import UserError
-from pipeline.storage import SMALL_FILE, Store
+from pipeline.storage import Store, read_small
 from pipeline.text import printable, shown
 from pipeline.transforms.family import Condition
 
@@ -118,12 +118,7 @@ class Roots(StrictTable):
 
 
 def parse_roots(content: bytes, where: str) -> Roots:
-    """Return the content of a ``roots.json``. Raise UserError if it is damaged or has another format.
-
-    Args:
-        content: The file.
-        where: Its name, for messages.
-    """
+    """Return the content of a ``roots.json`` at a place. Raise UserError if it is damaged or has another format."""
     return validated(Roots, parsed_json(content, where), where)
 
 
@@ -152,11 +147,7 @@ def read_roots(store: Store, name: str = ROOTS_FILE) -> Roots | None:
     """Return the roots in a store. None if there is no such file; raise UserError if it is damaged."""
     if store.size(name) < 0:
         return None
-    where = f"{store.root}/{name}"
-    try:
-        return parse_roots(store.read(name, limit=SMALL_FILE), where)
-    except OSError as error:
-        raise UserError(f"cannot read {where}: {error.strerror or error}") from error
+    return parse_roots(read_small(store, name), f"{store.root}/{name}")
 
 
 def roots_of(store: Store) -> Roots:
@@ -176,7 +167,7 @@ def roots_of(store: Store) -> Roots:
     if store.size(INDEX_FILE) >= 0:
         return roots_of_tables(tables, read_index(store).name)
     recipe = read_recipe(store)
-    return roots_of_tables(tables, recipe.name, store.read(RECIPE_FILE, limit=SMALL_FILE), recipe.seed)
+    return roots_of_tables(tables, recipe.name, read_small(store, RECIPE_FILE), recipe.seed)
 
 
 def render_roots(data_set: Rendered) -> Roots:
@@ -186,7 +177,7 @@ def render_roots(data_set: Rendered) -> Roots:
         UserError: A source image has changed, or the folder cannot be written.
     """
     store, recipe = data_set.store, read_recipe(data_set.store)
-    content = store.read(RECIPE_FILE, limit=SMALL_FILE)
+    content = read_small(store, RECIPE_FILE)
     roots = roots_of_tables(_made(data_set), recipe.name, content, recipe.seed, payloads=False)
     store.publish_bytes(roots.to_json().encode(), ROOTS_FILE)
     return roots
@@ -212,13 +203,12 @@ def sample_leaf(condition: Condition, source_id: str, sizes: Sequence[int | None
     return hashed(pa.array(["".join(f"{part}\0" for part in parts)], pa.string())).tobytes()
 
 
-def _made(data_set: DataSet) -> Iterator[pa.Table]:
+def _made(data_set: Rendered) -> Iterator[pa.Table]:
     """Yield the rows of a rendered data set with the digests of its samples, each of which is made once."""
     for chunk in data_set.chunks():
         rows = iter(data_set.rows_of(chunk))
         while part := list(islice(rows, RENDERED_TOGETHER)):
-            made = {each.sample.row.source_id: each.sample.row for each in data_set.read("", part)}
-            full = [made.get(row.source_id, row) for row in part]
+            full = [data_set.pick(row).with_digests().row if row.status == manifests.OK else row for row in part]
             yield pa.table({name: pa.array([getattr(row, name) for row in full], manifests.SCHEMA.field(name).type)
                             for name in COLUMNS})  # fmt: skip
 
@@ -235,8 +225,8 @@ def roots_of_tables(
     Args:
         tables: Rows with the columns of ``COLUMNS``, those of a condition one after another.
         name: Name of the recipe or data set.
-        recipe: Content of ``recipe.toml``. None if there is none.
-        seed: Seed of the recipe. None if there is none.
+        recipe: Content of ``recipe.toml``. None if there is none, as for its seed.
+        seed: Seed of the recipe.
         payloads: Whether to compute roots of payloads.
 
     Raises:
@@ -245,13 +235,11 @@ def roots_of_tables(
     images, conditions = _Images(), list[ConditionRoots]()
     leaves = _Leaves(Condition("", -1))
     for table in tables:
-        for start, stop in runs(table, "transform", "level"):
-            part = table.slice(start, stop - start).combine_chunks()
-            condition = Condition(part["transform"][0].as_py(), part["level"][0].as_py())
+        for condition, part in condition_runs(table):
             if condition != leaves.condition:
                 conditions += leaves.finish(images)
                 leaves = _Leaves(condition)
-            leaves.add(part, payloads)
+            leaves.add(part.combine_chunks(), payloads)
     conditions += leaves.finish(images)
     conditions.sort(key=_order)
     for before, after in pairwise(conditions):
@@ -353,12 +341,7 @@ class _Images:
 
 
 def root_of_conditions(conditions: Sequence[ConditionRoots], name: str) -> str | None:
-    """Return the root of a data set from those of its conditions, in their order. None if one of them is unknown.
-
-    Args:
-        conditions: The conditions, sorted.
-        name: ``pixel_root`` or ``payload_root``.
-    """
+    """Return the root of a data set from those of its sorted conditions, named in WHOLE; None if one is unknown."""
     found = [(each.transform, str(each.level), str(each.samples), getattr(each, name)) for each in conditions]
     if any(root is None for *_, root in found):
         return None

@@ -1,4 +1,4 @@
-"""Samples and their members in a shard: payload, label and description."""
+"""Samples and their members in a shard: payload, label and description. Also as examples of Hugging Face."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from pipeline.images.encoder import Encoder
 from pipeline.images.encoders import Jpeg, Png, decode_members, encode_members, stored_pixels
 from pipeline.text import printable
 from pipeline.transforms.family import Draws
+
+if TYPE_CHECKING:
+    import datasets
 
 DESCRIBED_COLUMNS = (
     *("class_name", "decoder", "encoder", "key", "label", "level", "origin", "profile", "resize", "source_id"),
@@ -218,15 +221,49 @@ def pictures(sample: Sample) -> Iterator[tuple[str, str, bytes]]:
 
 
 def figure(alt: str, media: str, data: bytes, caption: str) -> str:
-    """Return the HTML of a picture.
-
-    Args:
-        alt: Alternative text, not escaped.
-        media: Media type.
-        data: Encoded picture.
-        caption: HTML below the picture.
-    """
+    """Return the HTML of a picture: alternative text, encoded data of a media type, and HTML as its caption."""
     source = f"data:{media};base64,{base64.b64encode(data).decode()}"
     return (
         f'<figure><img loading=lazy alt="{html.escape(alt)}" src="{source}"><figcaption>{caption}</figcaption></figure>'
     )
+
+
+_IMAGE, _FRAMES = "image", "frames"
+"""Column with the image, or with the frames of a sequence."""
+
+
+def iterable_dataset(
+    read: Callable[[Sequence[Any]], Iterator[Sample]], chunks: Sequence[Any], sequences: bool
+) -> datasets.IterableDataset:
+    """Return the samples that ``read`` returns for chunks, see ``DataSet.to_hf``. Processes get copies of both."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise UserError(f"{error.name} is not installed: pip install datasets") from error
+    image = {_FRAMES: datasets.List(datasets.Image())} if sequences else {_IMAGE: datasets.Image()}
+    integer, text = datasets.Value("int64"), datasets.Value("string")
+    columns = {"label": integer, "transform": text, "level": integer, "source_id": text}
+    return datasets.IterableDataset.from_generator(
+        _examples,
+        features=datasets.Features({**image, **columns}),
+        gen_kwargs={"read": read, "chunks": chunks, "sequences": sequences},  # its only list is distributed
+        split=datasets.Split.TEST,
+    )
+
+
+def _examples(
+    read: Callable[[Sequence[Any]], Iterator[Sample]], chunks: Sequence[Any], sequences: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the samples of chunks as examples."""
+    for sample in read(chunks):
+        row, images = sample.row, [{"bytes": data, "path": None} for data in _image_files(sample)]
+        content = {_FRAMES: images} if sequences else {_IMAGE: images[0]}
+        columns = {"label": row.label, "transform": row.transform, "level": row.level}
+        yield {**content, **columns, "source_id": row.source_id}
+
+
+def _image_files(sample: Sample) -> list[bytes]:
+    """Return the frames as image files: the payload if it is JPEG or PNG, else PNG with the same pixels."""
+    if isinstance(sample.encoder, Jpeg | Png):
+        return list(sample.members.values())
+    return list(encode_members(Png(), sample.pixels()).values())

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, islice, pairwise
-from typing import ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,24 +23,102 @@ from numpy.typing import NDArray
 import manifests
 from manifests import Row
 from pipeline.datasets.base import DataSet, escaped_ids
-from pipeline.datasets.coverage import ClassNames, Coverage
-from pipeline.datasets.findings import Checked, CheckPayload, DamagedShardError, Findings
-from pipeline.datasets.paths import MANIFEST_FILE
+from pipeline.datasets.findings import Checked, CheckPayload, DamagedShardError, Fault, Findings
+from pipeline.datasets.paths import MANIFEST_FILE, sample_key
 from pipeline.datasets.samples import DESCRIBED_COLUMNS, Sample, pixel_digest
 from pipeline.errors import UserError
 from pipeline.images.fingerprints import changes
-from pipeline.storage import thread_pool
+from pipeline.recipes.schema import MAX_SHARD_SIZE
+from pipeline.storage import map_ahead
 from pipeline.text import shown
 from pipeline.transforms.family import Condition
 
 COLUMNS = (*DESCRIBED_COLUMNS, "shard", "status", "offset", "size", "height", "width")
 """Columns of the manifest that are read. Digests are not needed."""
 
+CHUNK_ROWS = 1000
+"""Number of rows in a chunk of an index."""
+
 ROWS_TOGETHER = 8192
 """Number of rows whose strings are in memory at a time."""
 
+MAX_CONDITIONS = 10_000
+"""Maximum number of conditions of a data set."""
+
 Part = tuple[Condition, pa.Table]
 """Rows of one condition, as a table."""
+
+
+class Coverage:
+    """A check that the manifest has each condition of the recipe, as consecutive rows, with equal images and labels.
+
+    No image is listed twice, and each label has one class name. In a data set with a task, several folders may have one
+    label; there, each class name has one label.
+    """
+
+    def __init__(self, data_set: DataSet, tars: Iterable[str]) -> None:
+        """Start a check of a data set with these paths of shards in its folder."""
+        self.found = Findings()
+        self._conditions, self._has_task = data_set.conditions, data_set.task is not None
+        self._unlisted = set(tars)
+        self._images: dict[Condition, tuple[int, Any]] = {}
+        self._latest: Condition | None = None
+        self._changes = 0
+        self._ids: set[str] = set()
+        self._names: dict[int | str, int | str] = {}
+
+    def add(self, condition: Condition, ids: pa.Array, labels: pa.Array, names: pa.Array, *others: pa.Array) -> None:
+        """Add rows of a condition, in manifest order: source ids, labels, class names, and digests to compare.
+
+        Raises:
+            UserError: The manifest has too many conditions.
+        """
+        if condition != self._latest:
+            self._changes += 1
+            if self._changes > MAX_CONDITIONS:
+                raise UserError(
+                    f"{MANIFEST_FILE} has more than {MAX_CONDITIONS} transforms and levels: it is damaged; copy or "
+                    "download it again"
+                )
+            if condition in self._images:
+                self.found.fault(MANIFEST_FILE, f"has rows of {condition} that are not consecutive")
+            self._latest = condition
+        earlier, digest = self._images.get(condition, (0, hashlib.sha256()))
+        digest.update(_content(ids, labels.cast(pa.string()), names, *others))
+        self._images[condition] = (earlier + len(ids), digest)
+        if next(iter(self._images)) == condition:  # the others are compared with it
+            for image in zip(*(each.to_pylist() for each in (ids, labels, names)), strict=True):
+                self._add_image(condition, *image)
+
+    def _add_image(self, condition: Condition, id_: str, label: int, class_name: str) -> None:
+        if id_ in self._ids:
+            self.found.fault(f"{id_}-{condition}", "is listed twice in the manifest")
+        self._ids.add(id_)
+        key, value = (class_name, label) if self._has_task else (label, class_name)
+        if (first := self._names.setdefault(key, value)) != value:
+            other = f"class name than the label {label}"
+            if self._has_task:
+                other = f"label than the class {shown(class_name)}"
+            self.found.fault(f"{id_}-{condition}", f"has another {other} before: {first}")
+
+    def add_shard(self, shard: str) -> None:
+        """Add a shard that the manifest lists."""
+        self._unlisted.discard(shard)
+
+    def finish(self) -> Findings:
+        """Return the findings. Call it after all rows were added."""
+        conditions = list(self._images) if self._conditions is None else self._conditions
+        images = {condition: (count, digest.digest()) for condition, (count, digest) in self._images.items()}
+        reference = next(iter(images.values()), None)
+        for condition in (condition for condition in conditions if condition not in images):
+            self.found.fault(MANIFEST_FILE, f"has no rows of {condition}")
+        for condition in (condition for condition in images if condition not in conditions):
+            self.found.fault(MANIFEST_FILE, f"{condition} is not in the recipe")
+        for condition in (condition for condition, content in images.items() if content != reference):
+            self.found.fault(str(condition), f"has other images or labels than {next(iter(images))}")
+        for name in sorted(self._unlisted):
+            self.found.fault(name, "is not in the manifest: delete it, it belongs to another build")
+        return self.found
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -47,14 +126,10 @@ class Stored(DataSet):
     """A data set whose samples are stored in files.
 
     Attributes:
-        most_rows: Largest number of rows of a shard that are read together.
-        splits: Whether a shard may have more rows.
-        stores_failed: Whether shards exist even if all of their samples failed.
+        splits: Whether a shard is a file of any kind: it may have more rows, and be missing if all of them failed.
     """
 
-    most_rows: ClassVar[int]
     splits: ClassVar[bool]
-    stores_failed: ClassVar[bool] = True
 
     def tars(self) -> Mapping[str, int]:
         """Return path -> size in bytes of the tars in the folder, all of which the manifest must list."""
@@ -68,21 +143,13 @@ class Stored(DataSet):
         self, threads: int = 1, checked: Checked = lambda found: None, further: CheckPayload | None = None
     ) -> Findings:
         """Compare every byte with the manifest."""
-        coverage = Coverage(self.conditions, self.tars())
+        coverage = Coverage(self, self.tars())
         deque(_checked_parts(self, coverage, lambda found: None, ("source_sha256",)), maxlen=0)
         total = Findings(warnings=list(changes(self.decoders, self.resizers)))
-        with thread_pool(threads) as pool:
-            pending: deque[Future[Findings]] = deque()
-            for chunk in _shard_chunks(self):
-                coverage.add_shard(chunk.shard)
-                pending.append(pool.submit(_check_chunk, self, chunk, further))
-                # Limit the number of pending shards, so that memory does not grow with the data set.
-                while len(pending) > 2 * threads:
-                    total.add(pending.popleft().result())
-                    checked(total)
-            for check in pending:
-                total.add(check.result())
-                checked(total)
+        chunks = _shard_chunks(self, coverage)
+        for found in map_ahead(partial(_check_chunk, self, further), chunks, threads):
+            total.add(found)
+            checked(total)
         total.add(replace(coverage.finish(), samples=0, failed=0))
         return total
 
@@ -94,18 +161,58 @@ class Stored(DataSet):
         in a file of the right size, or rows with changed digests.
         """
         tars = self.tars()
-        coverage = Coverage(self.conditions, tars)
+        coverage = Coverage(self, tars)
         self.check_sizes(_checked_parts(self, coverage, checked), tars, coverage)
         return coverage.finish()
 
+    def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
+        """Yield the samples of the ``ok`` rows in ``rows``, in order.
 
-def _parts(data_set: DataSet, columns: Sequence[str]) -> Iterator[Part]:
-    """Yield the manifest in parts of up to ROWS_TOGETHER rows of one condition."""
-    for table in data_set.tables(columns):
-        for start, stop in runs(table, "transform", "level"):
-            for first in range(start, stop, ROWS_TOGETHER):
-                part = table.slice(first, min(ROWS_TOGETHER, stop - first))
-                yield Condition(part["transform"][0].as_py(), part["level"][0].as_py()), part
+        Raises:
+            DamagedShardError: A payload, label or description does not match the manifest.
+            OSError: A shard cannot be read.
+        """
+        for shard, group in groupby(rows, key=lambda row: row.shard):
+            for sample, faults in self.read(shard, list(group)):
+                for fault in faults:
+                    raise DamagedShardError(fault)
+                if not sample.intact:
+                    what = f"its payload in {shard} does not match the manifest"
+                    raise DamagedShardError(Fault(sample.row.key, what))
+                yield sample
+
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[tuple[Sample, Sequence[Fault]]]:
+        """Yield the samples of the ``ok`` rows of a shard, given all of its rows, and faults outside of the payloads.
+
+        Raises:
+            DamagedShardError: The shard does not match the rows.
+            OSError: The shard cannot be read.
+        """
+        raise NotImplementedError
+
+    def pick(self, row: Row) -> Sample:
+        """Return the sample of one ``ok`` row. Raise UserError if it does not match the row."""
+        if row.key != sample_key(row.source_id, Condition(row.transform, row.level)):
+            raise UserError(f"{row.key} in {row.shard} does not match its manifest row: run robustshards verify")
+        try:
+            sample = self._pick(row)
+        except (OSError, ValueError) as error:
+            raise UserError(f"cannot read {row.key} in {row.shard} ({error}): run robustshards verify") from error
+        if not sample.intact:
+            raise UserError(
+                f"{row.key} in {row.shard} was changed: its sha256 differs from the manifest; run robustshards verify"
+            )
+        return sample
+
+    def _pick(self, row: Row) -> Sample:
+        raise NotImplementedError
+
+
+def condition_runs(table: pa.Table) -> Iterator[Part]:
+    """Yield each run of consecutive rows of one condition. Each column of the table has one chunk."""
+    for start, stop in runs(table, "transform", "level"):
+        part = table.slice(start, stop - start)
+        yield Condition(part["transform"][0].as_py(), part["level"][0].as_py()), part
 
 
 def runs(table: pa.Table, *names: str) -> list[tuple[int, int]]:
@@ -139,14 +246,18 @@ def texts(table: pa.Table, name: str) -> pa.Array:
 def _checked_parts(
     data_set: DataSet, coverage: Coverage, checked: Checked, digests: tuple[str, ...] = ()
 ) -> Iterator[Part]:
-    """Yield the parts of a manifest, and check their images, labels, keys and the columns ``digests``."""
-    found, images = coverage.found, _Images(data_set, coverage.found)
-    for condition, part in _parts(data_set, (*COLUMNS, *digests)):
-        source_id, class_name = texts(part, "source_id"), texts(part, "class_name")
-        label = values(part, "label")
+    """Yield a manifest in parts of up to ROWS_TOGETHER rows, with checked images, labels, keys and ``digests``."""
+    found, tables = coverage.found, data_set.tables((*COLUMNS, *digests))
+    pieces = (
+        (condition, run.slice(first, ROWS_TOGETHER))
+        for table in tables
+        for condition, run in condition_runs(table)
+        for first in range(0, run.num_rows, ROWS_TOGETHER)
+    )
+    for condition, part in pieces:
+        source_id = texts(part, "source_id")
         others = (pc.fill_null(texts(part, name), "") for name in digests)
-        coverage.add(condition, part.num_rows, _content(source_id, label.cast(pa.string()), class_name, *others))
-        images.add(condition, source_id, label, class_name)
+        coverage.add(condition, source_id, values(part, "label"), texts(part, "class_name"), *others)
         wrong = pc.not_equal(
             texts(part, "key"), pc.binary_join_element_wise(escaped_ids(source_id), str(condition), "-")
         )
@@ -165,50 +276,19 @@ def _content(*columns: pa.Array) -> bytes:
     return bytes(content[: int(np.frombuffer(offsets, np.int32)[len(lines)])])
 
 
-class _Images:
-    """A check for duplicate images in the first condition. The coverage compares the other conditions with it."""
-
-    def __init__(self, data_set: DataSet, found: Findings) -> None:
-        self._found = found
-        self._first: Condition | None = None
-        self._ids: set[str] = set()
-        self._class_names = ClassNames(data_set.task is not None)
-
-    def add(self, condition: Condition, source_ids: pa.Array, labels: pa.Array, class_names: pa.Array) -> None:
-        """Add images of a condition."""
-        self._first = self._first or condition
-        if condition != self._first:
-            return
-        for id_, label, class_name in zip(
-            *(each.to_pylist() for each in (source_ids, labels, class_names)), strict=True
-        ):
-            if id_ in self._ids:
-                self._found.fault(f"{id_}-{condition}", "is listed twice in the manifest")
-            self._ids.add(id_)
-            if what := self._class_names.fault(label, class_name):
-                self._found.fault(f"{id_}-{condition}", what)
-
-
-@dataclass(frozen=True)
-class _ShardChunk:
-    """Rows of one condition in one shard.
-
-    ``sha256`` is the digest of the shard in the first of its rows.
-    """
+class _ShardChunk(NamedTuple):
+    """Rows of one condition in one shard. ``sha256`` is the digest of the shard in the first of its rows."""
 
     shard: str
-    condition: Condition
     rows: Sequence[Row]
     sha256: str
     is_first: bool
 
 
-def _shard_chunks(data_set: Stored) -> Iterator[_ShardChunk]:
+def _shard_chunks(data_set: Stored, coverage: Coverage) -> Iterator[_ShardChunk]:
     """Yield the manifest by shards. Files of an index may have many rows, which are split."""
-    most = data_set.most_rows
-    for (shard, transform, level), group in groupby(
-        data_set.rows(), key=lambda row: (row.shard, row.transform, row.level)
-    ):
+    most = CHUNK_ROWS if data_set.splits else MAX_SHARD_SIZE
+    for (shard, *_), group in groupby(data_set.rows(), key=attrgetter("shard", "transform", "level")):
         sha256 = None
         while rows := list(islice(group, most)):
             if sha256 is not None and not data_set.splits:
@@ -217,24 +297,25 @@ def _shard_chunks(data_set: Stored) -> Iterator[_ShardChunk]:
                     "it again"
                 )
             is_first, sha256 = sha256 is None, sha256 or rows[0].shard_sha256
-            yield _ShardChunk(shard, Condition(transform, level), rows, sha256, is_first)
+            coverage.add_shard(shard)
+            yield _ShardChunk(shard, rows, sha256, is_first)
 
 
-def _check_chunk(data_set: Stored, chunk: _ShardChunk, further: CheckPayload | None) -> Findings:
+def _check_chunk(data_set: Stored, further: CheckPayload | None, chunk: _ShardChunk) -> Findings:
     """Compare rows of one shard with its content."""
     shard, rows = chunk.shard, chunk.rows
     failed = sum(row.status == manifests.FAILED for row in rows)
     found = Findings(shards=int(chunk.is_first), samples=len(rows), failed=failed)
-    if failed == len(rows) and not data_set.stores_failed:
+    if failed == len(rows) and data_set.splits:
         return found
     try:
         _check_digest(data_set, chunk, found)
-        for checked in data_set.read(shard, rows):
-            for fault in checked.faults:
+        for sample, faults in data_set.read(shard, rows):
+            for fault in faults:
                 found.fault(fault.where, fault.what)
-            _check_payload(checked.sample, data_set.family.sequences, found)
-            if further and checked.sample.intact:
-                further(checked.sample, found)
+            _check_payload(sample, data_set.family.sequences, found)
+            if further and sample.intact:
+                further(sample, found)
     except DamagedShardError as error:
         found.fault(error.fault.where, error.fault.what)
     except FileNotFoundError:

@@ -27,9 +27,6 @@ def verify(
         source: For adversarial images: path or URL of the clean data set, see ``clean_pixels``.
         quick: Whether to compare only names, sizes and counts, without reading payloads.
 
-    Returns:
-        The results.
-
     Raises:
         UserError: The folder is not a finished data set, or this machine has other libraries than rendered it.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -69,10 +69,6 @@ class WithClean(DataSet):
         if chunk.condition != CLEAN:
             return self.corrupted.rows_of(chunk)
         return self.clean.rows_of(replace(chunk, first=chunk.first - self._rows_before_clean))
-
-    def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
-        """Yield the samples of the ``ok`` rows in ``rows``, in order. Raise UserError like :meth:`pick`."""
-        return (self.pick(row) for row in rows if row.status == manifests.OK)
 
     def pick(self, row: Row) -> Sample:
         """Return the sample of one ``ok`` row. Raise UserError if it does not match the row."""

@@ -21,7 +21,7 @@ from manifests import Row
 from pipeline.builder.regenerate import regenerate
 from pipeline.datasets import base as dataset
 from pipeline.datasets import findings as finding
-from pipeline.datasets.built import Built
+from pipeline.datasets import stored
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import described_columns, payload_digest, pixel_digest, side_members
 from pipeline.datasets.shards import ShardWriter
@@ -258,7 +258,7 @@ def test_shards_with_too_many_rows_are_refused(data: Path, monkeypatch: pytest.M
     monkeypatch.setattr(dataset, "MAX_SHARD_SIZE", 2)
     with pytest.raises(UserError, match=f"manifest.parquet has more than 2 rows for '{SHARD}'"):
         list(open_data_set(str(data)).chunks())
-    monkeypatch.setattr(Built, "most_rows", 2)
+    monkeypatch.setattr(stored, "MAX_SHARD_SIZE", 2)
     with pytest.raises(UserError, match=f"more than 2 rows for '{SHARD}'"):
         verify(str(data))
 

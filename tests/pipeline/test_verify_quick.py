@@ -12,8 +12,8 @@ import pytest
 
 import manifests
 from manifests import Row
-from pipeline.datasets import coverage
-from pipeline.datasets.base import DataSet
+from pipeline.datasets import stored
+from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from tests.conftest import Run
@@ -31,8 +31,9 @@ def test_an_undamaged_data_set_has_no_faults_and_is_not_read(
     name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = request.getfixturevalue(name)
+    kind = type(open_data_set(str(folder)))
     for method in ("read", "pick"):
-        monkeypatch.setattr(DataSet, method, lambda *_: pytest.fail("a payload was read"))
+        monkeypatch.setattr(kind, method, lambda *_: pytest.fail("a payload was read"))
     found = verify(str(folder), quick=True)
     rows = list(manifests.read_rows(folder / "manifest.parquet"))
     assert (found.shards, found.samples, found.failed) == (len({row.shard for row in rows}), len(rows), 0)
@@ -135,7 +136,7 @@ def test_exit_codes(built: Path, robustshards: Run) -> None:
 
 
 def test_an_unsorted_manifest_is_refused(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coverage, "MAX_CONDITIONS", 8)
+    monkeypatch.setattr(stored, "MAX_CONDITIONS", 8)
     rewrite(built, lambda rows: sorted(rows, key=lambda row: row.source_id))
     with pytest.raises(UserError, match="it is damaged"):
         verify(str(built), quick=True)

@@ -248,7 +248,7 @@ def _parquet(running: Export) -> None:
         if manifests.is_sealed_file(path) and manifests.read_facts(path).items() >= expected:
             target.there += 1
             running.samples += chunk.samples
-            running.skip_failed(chunk.count - chunk.samples)
+            running.passed_over += chunk.count - chunk.samples
             continue
         with target.aside() as (file, aside), pq.ParquetWriter(file, schema) as writer:
             samples = running.read(running.data_set.rows_of(chunk))

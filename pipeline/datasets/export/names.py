@@ -99,10 +99,6 @@ def class_folders(classes: Classes, wanted: Sequence[str] = ()) -> ClassFolders:
     Class names are used as folder names if they are valid and sort in label order. Otherwise every name gets its label
     as a prefix.
 
-    Args:
-        classes: Classes of the data set.
-        wanted: Names of all classes, from the user.
-
     Raises:
         UserError: A name is invalid, or ``wanted`` lacks a class of the data set.
     """

@@ -96,25 +96,21 @@ class Export:
         return self.data_set.rows({"transform": [condition.transform], "level": [condition.level]})
 
     def read(self, rows: Iterable[Row]) -> Iterator[Sample]:
-        """Yield the samples of rows in order; skip failed ones. Raise UserError if a shard is damaged."""
-        for shard, group in groupby(rows, key=lambda row: row.shard):
-            shard_rows = list(group)
-            self.skip_failed(sum(row.status != manifests.OK for row in shard_rows))
-            try:
-                for checked in self.data_set.read(shard, shard_rows):
-                    if checked.faults or not checked.sample.intact:
-                        key = checked.sample.row.key
-                        raise UserError(f"{key} in {shard} was changed: its sha256 differs from the manifest; {VERIFY}")
-                    self.samples += 1
-                    yield checked.sample
-            except FileNotFoundError:
-                raise UserError(f"{shard} is missing: {VERIFY}") from None
-            except DamagedShardError as error:
-                raise UserError(f"{error}: {VERIFY}") from error
+        """Yield the samples of rows in order; skip and count failed ones. Raise UserError if a shard is damaged."""
 
-    def skip_failed(self, failed: int) -> None:
-        """Count failed samples, which are not exported."""
-        self.passed_over += failed
+        def noted() -> Iterator[Row]:
+            for row in rows:
+                self.passed_over += row.status != manifests.OK
+                yield row
+
+        try:
+            for sample in self.data_set.intact_samples(noted()):
+                self.samples += 1
+                yield sample
+        except FileNotFoundError as error:
+            raise UserError(f"{error.filename or error} is missing: {VERIFY}") from None
+        except DamagedShardError as error:
+            raise UserError(f"{error}: {VERIFY}") from error
 
     def check(self, paths: Iterable[str]) -> None:
         """Raise UserError if the number of exported files is wrong or the data set was changed during the export."""

@@ -61,11 +61,7 @@ class Target:
 
     @contextmanager
     def locked(self, record: ExportRecord, paths: Collection[str]) -> Iterator[None]:
-        """Lock the folder for this export.
-
-        Args:
-            record: Content of ``export.toml``.
-            paths: Folders and files that the export will write.
+        """Lock the folder for an export with this record, which will write these folders and files.
 
         Raises:
             UserError: Another process has locked the folder, or it contains another export or files that would be
@@ -79,16 +75,10 @@ class Target:
 
     def write_record(self, record: ExportRecord) -> None:
         """Write ``export.toml``."""
-        self.publish_text(tomli_w.dumps(record.model_dump()), RECORD_FILE)
+        self.store.publish_bytes(tomli_w.dumps(record.model_dump()).encode(), RECORD_FILE)
 
     def write_classes(self, names: Iterable[str]) -> list[str]:
-        """Write the list of class folders; keep further classes of an earlier run.
-
-        Args:
-            names: Names in label order.
-
-        Returns:
-            The names of all class folders.
+        """Write the list of class folders, in label order, and return it with further classes of an earlier run.
 
         Raises:
             UserError: An earlier run had other classes.
@@ -103,7 +93,7 @@ class Target:
                     "before, or choose an empty folder"
                 )
             listed = before if len(before) > shared else listed
-        self.publish_text("".join(f"{name}\n" for name in listed), CLASSES_FILE)
+        self.store.publish_bytes("".join(f"{name}\n" for name in listed).encode(), CLASSES_FILE)
         return listed
 
     def start_folder(self) -> None:
@@ -139,10 +129,6 @@ class Target:
             raise UserError(f"cannot write the file {path}: a folder has this name; remove it")
         os.replace(aside, path)
         self.written += 1
-
-    def publish_text(self, text: str, name: str) -> None:
-        """Write a text file that is not a sample."""
-        self.store.publish_bytes(text.encode(), name)
 
     def path(self, name: str) -> Path:
         """Return the path of a file and create its folder. Raise UserError if the path is outside of the export."""

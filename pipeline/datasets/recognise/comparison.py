@@ -78,16 +78,10 @@ class Theirs(NamedTuple):
 
 
 class Photographs:
-    """The photographs of a source, by the ids of other data sets.
-
-    Args:
-        location: Path, URL or pattern of the source.
+    """The photographs of a source, by the ids of other data sets. Raise UserError if it cannot be read.
 
     Attributes:
         images: The photographs, in the order of the source.
-
-    Raises:
-        UserError: It cannot be read.
     """
 
     def __init__(self, location: str) -> None:
@@ -115,12 +109,7 @@ class Photographs:
 
 
 class Comparison:
-    """Images of one corruption beside ours of the same photographs.
-
-    Args:
-        transform: The corruption.
-        photographs: The photographs.
-    """
+    """Images of one corruption beside ours of the same photographs."""
 
     def __init__(self, transform: str, photographs: Photographs) -> None:
         self._transform, self._photographs = transform, photographs
