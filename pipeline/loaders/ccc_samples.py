@@ -83,12 +83,8 @@ class CCCSamples(DataSet):
         step, (first, second, *_), image = self.made.at(number)
         return Row(
             key=f"sample_{number}",
-            shard="",
-            shard_sha256="",
             offset=number,
-            size=None,
             source_id=image.id,
-            source_sha256=None,
             origin=image.origin,
             label=image.label,
             class_name=image.class_name,
@@ -102,10 +98,7 @@ class CCCSamples(DataSet):
             height=ccc.SIDE,
             width=ccc.SIDE,
             encoder=str(self.encoder),
-            payload_sha256=None,
-            pixel_sha256=None,
             status=manifests.OK,
-            error=None,
         )
 
     def tables(self, columns: Sequence[str], where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[pa.Table]:
@@ -130,13 +123,7 @@ class CCCSamples(DataSet):
 
 
 def open_ccc(source: str, given: Mapping[str, Any], seed: int, pixels: bool = False) -> CCCSamples:
-    """Return a stream of CCC as a data set.
-
-    Args:
-        source: Path or URL of clean images.
-        given: Parameters of the protocol, as values or text. ``matrix`` is needed: an ``.npz`` file, or its arrays.
-        seed: Seed of the stream.
-        pixels: Whether images are not passed through JPEG.
+    """Return a stream of CCC as a data set of clean images at a source, with the parameters of the protocol.
 
     Raises:
         UserError: A parameter, the source or the matrix is invalid.

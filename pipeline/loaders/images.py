@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 import manifests
-from corruptions.validation import check_integer, is_integer
+from corruptions.validation import check_integer
 from manifests import Row
+from pipeline.datasets.base import check_condition
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
 from pipeline.loaders.order import named_conditions
@@ -68,11 +69,7 @@ class Images(Dataset[Any]):
         data_set = open_data(data)
         self._items = Items(data_set, as_, input_transform, columns)
         chosen = check_ids(ids)
-        if not (isinstance(transform, str | None) and (level is None or is_integer(level))):
-            raise UserError(
-                f"invalid transform {transform!r} or level {level!r}: pass one name and one integer, for example "
-                '"fog", 5; omit both to read all conditions, or use Stream for a list of them'
-            )
+        check_condition(transform, level)
         self._filters = filters(transform, level, chosen)
         self._loaded: pa.Table | None = None
         self._length = self._rows.num_rows

@@ -44,11 +44,6 @@ def _tensor(pixels: NDArray[np.uint8]) -> torch.Tensor:
     return torch.from_numpy(planes)
 
 
-def _float(pixels: NDArray[np.uint8]) -> torch.Tensor:
-    """Return pixels (..., H, W, 3) as a tensor (..., 3, H, W) of numbers from 0 to 1."""
-    return _tensor(pixels).float().div_(255)
-
-
 def _array(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return an array that the user may change."""
     return np.require(pixels, requirements=["C", "W"])
@@ -58,19 +53,15 @@ FORMS: Mapping[str, Callable[[NDArray[np.uint8]], Any]] = {
     "pil": PillowImage.fromarray,
     "tensor": _tensor,
     "array": _array,
-    "float": _float,
+    "float": lambda pixels: _tensor(pixels).float().div_(255),
 }
 """Form -> function of the decoded pixels."""
-
-
-def _float_batch(pixels: torch.Tensor) -> torch.Tensor:
-    return empty(tuple(pixels.shape), np.float32).copy_(pixels).div_(255).movedim(-1, -3)
 
 
 COLLATED: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "tensor": lambda pixels: pixels.movedim(-1, -3),
     "array": lambda pixels: pixels,
-    "float": _float_batch,
+    "float": lambda pixels: empty(tuple(pixels.shape), np.float32).copy_(pixels).div_(255).movedim(-1, -3),
 }
 """Form -> function of a batch of decoded pixels (N, ..., H, W, 3), whose result may share its memory."""
 
@@ -184,17 +175,7 @@ class Items:
     def __init__(
         self, data_set: DataSet, as_: Form | None, input_transform: InputTransform | None, columns: Iterable[str]
     ) -> None:
-        """Initialise it.
-
-        Args:
-            data_set: The data set.
-            as_: Form of the images. Default: PIL images for an ``input_transform``, else tensors.
-            input_transform: Function applied to each image. None for none.
-            columns: Columns of the manifest that items contain.
-
-        Raises:
-            UserError: If an argument is invalid.
-        """
+        """Initialise it. Raise UserError if an argument is invalid; those of ``Images`` have the same meaning."""
         survive_forks()
         sequences = data_set.family.sequences
         self._location = data_set.absolute_location

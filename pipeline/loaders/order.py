@@ -179,10 +179,6 @@ class Share:
         start = max(first, reached * self.world_size)
         return range(start + (own - start) % stride, stop, stride)
 
-    def position_after(self, unit: int) -> int:
-        """Return the number of units of the rank up to and including ``unit``."""
-        return unit // self.world_size + 1
-
     def length(self, units: int) -> int:
         """Return the number of units of the rank, out of ``units`` of the stream."""
         return len(range(self.rank, units, self.world_size))

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 import corruptions
 from corruptions.validation import is_integer
 from pipeline.errors import UserError
+from pipeline.settings import integer
 from pipeline.text import counted
 
 Order = NDArray[np.int64]
@@ -72,7 +73,7 @@ def temporal(labels: ArrayLike, gamma: float = 0.1, slots: int | None = None, *,
     rng = random_state(rng)
     _, classes, counts = np.unique(checked_labels(labels), return_inverse=True, return_counts=True)
     kinds = len(counts)
-    slots = min(kinds, 100) if slots is None else _integer(slots, "slots")
+    slots = min(kinds, 100) if slots is None else integer(1).checked(slots, "slots")
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = rng.dirichlet([_positive(gamma, "gamma")] * slots, kinds)
     for row in np.flatnonzero(~np.isfinite(shares).all(axis=1)):  # all gamma numbers of the row were 0
@@ -101,7 +102,7 @@ def dirichlet(labels: ArrayLike, delta: float = 0.1, *, minimum: int = 10, rng: 
         UserError: If an argument is invalid, or no chunks with so many images are found in 1,000 tries.
     """
     rng, known = random_state(rng), checked_labels(labels)
-    delta, minimum, kinds = _positive(delta, "delta"), _integer(minimum, "minimum", 0), int(known.max()) + 1
+    delta, minimum, kinds = _positive(delta, "delta"), integer(0).checked(minimum, "minimum"), int(known.max()) + 1
     members = [np.flatnonzero(known == label) for label in range(kinds)]
     for _ in range(MAX_TRIES if minimum * kinds <= len(known) else 0):
         chunks = _chunks(members, delta, rng, len(known))
@@ -161,7 +162,7 @@ def label_shift(
     """
     rng = random_state(rng)
     names, classes = np.unique(checked_labels(labels), return_inverse=True)
-    kinds, total, ratio = len(names), _integer(total, "total"), _positive(ratio, "ratio")
+    kinds, total, ratio = len(names), integer(1).checked(total, "total"), _positive(ratio, "ratio")
     if total % kinds:
         raise UserError(
             f"invalid total {total}: use a multiple of the number of labels {kinds}, for example "
@@ -391,9 +392,3 @@ def _positive(value: Any, name: str, above: float = 0) -> float:
     if not above < number < math.inf:
         raise UserError(f"invalid {name} {value!r}: use a number above {above}")
     return number
-
-
-def _integer(value: Any, name: str, least: int = 1) -> int:
-    if not is_integer(value) or operator.index(value) < least:
-        raise UserError(f"invalid {name} {value!r}: use an integer of at least {least}")
-    return operator.index(value)

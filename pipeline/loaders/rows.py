@@ -7,9 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib.resources import files
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import manifests
 from manifests import Row
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.stored import condition_runs
 from pipeline.datasets.with_clean import WithClean, with_clean
 from pipeline.errors import UserError
 from pipeline.loaders.orders import Order
@@ -84,14 +84,8 @@ def filters(
     transform: str | None = None, level: int | None = None, ids: Collection[str] | None = None
 ) -> manifests.Filters:
     """Return filters for the samples that did not fail, of one transform, level and collection of source images."""
-    chosen: dict[str, Collection[str | int]] = {"status": [manifests.OK]}
-    if transform is not None:
-        chosen["transform"] = [transform]
-    if level is not None:
-        chosen["level"] = [level]
-    if ids is not None:
-        chosen["source_id"] = ids
-    return chosen
+    chosen: dict[str, Any] = {"status": [manifests.OK], "transform": [transform], "level": [level], "source_id": ids}
+    return {name: values for name, values in chosen.items() if values not in (None, [None])}
 
 
 def check_ids(ids: Iterable[str] | None) -> frozenset[str] | None:
@@ -105,13 +99,9 @@ def check_ids(ids: Iterable[str] | None) -> frozenset[str] | None:
 
 
 def check_samples(tables: Iterable[pa.Table], ids: frozenset[str] | None, unlabelled: bool, name: str) -> None:
-    """Raise UserError if source images are missing, or samples have no labels.
+    """Raise UserError if chosen source images are missing, or samples have no labels unless these are accepted.
 
-    Args:
-        tables: The column ``label`` of the chosen samples and, for ``ids``, ``source_id``.
-        ids: Ids of the chosen source images. None for all.
-        unlabelled: Whether samples without labels are accepted.
-        name: Name of the data set.
+    The tables need the column ``label`` and, if ids are chosen, ``source_id``.
     """
     found, without = set[str](), 0
     for table in tables:
@@ -132,11 +122,6 @@ def check_samples(tables: Iterable[pa.Table], ids: frozenset[str] | None, unlabe
 
 def with_clean_images(data_set: DataSet, protocol: str | None, given: Mapping[str, Any]) -> DataSet:
     """Return the data set that a protocol shows: with clean images, if it mixes them in.
-
-    Args:
-        data_set: The data set.
-        protocol: Name of the protocol. None: continual.
-        given: Parameters of the protocol, as values or text.
 
     Raises:
         UserError: The clean images are missing, or do not belong to the data set.
@@ -190,12 +175,10 @@ def read_schedule(
 
     def kept() -> Iterator[pa.Table]:
         for table in data_set.tables(("transform", "level", "label", "source_id"), filters(ids=chosen)):
-            labels = table["label"].to_numpy().astype(np.int32)
-            rank = None if names is None else pc.index_in(table["source_id"].cast(pa.string()), names).to_numpy()
-            for condition, rows in _runs(table):
-                found[condition].append(labels[rows])
-                if rank is not None:
-                    ranks[condition].append(rank[rows])
+            for condition, part in condition_runs(table):
+                found[condition].append(part["label"].to_numpy().astype(np.int32))
+                if names is not None:
+                    ranks[condition].append(pc.index_in(part["source_id"].cast(pa.string()), names).to_numpy())
             yield table
 
     check_samples(kept(), chosen, unlabelled, data_set.name)
@@ -211,24 +194,8 @@ def read_schedule(
     return schedule, chosen, missing
 
 
-def _runs(table: pa.Table) -> Iterator[tuple[Condition, slice]]:
-    """Yield each run of rows of one condition."""
-    names = pc.dictionary_encode(table["transform"].cast(pa.string()).combine_chunks())
-    levels = table["level"].to_numpy()
-    changes = (np.diff(names.indices) != 0) | (np.diff(levels) != 0)
-    for start, stop in pairwise([0, *(np.flatnonzero(changes) + 1), len(levels)]):
-        yield Condition(names[start].as_py(), int(levels[start])), slice(start, stop)
-
-
 def stream_rows(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | None, wanted: Order) -> Iterator[Row]:
-    """Yield the rows of samples of a stream.
-
-    Args:
-        data_set: The data set.
-        schedule: What the stream shows.
-        ids: Ids of the chosen source images. None for all.
-        wanted: Numbers of the samples in the stream, in ascending order.
-    """
+    """Yield the rows of the samples with these numbers in a stream, which ascend, of all or only some source images."""
     ends = np.cumsum(schedule.sizes)
     for entry, (step, size, end) in enumerate(zip(schedule.steps, schedule.sizes, ends, strict=True)):
         low, high = np.searchsorted(wanted, [end - size, end])
@@ -239,15 +206,7 @@ def stream_rows(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | Non
 
 
 def write_order(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | None, batch_size: int, path: str) -> None:
-    """Write a Parquet file with a row for each sample of a stream, in order. Raise UserError if it cannot be written.
-
-    Args:
-        data_set: The data set.
-        schedule: What the stream shows.
-        ids: Ids of the chosen source images. None for all.
-        batch_size: Batch size.
-        path: The file, which is overwritten.
-    """
+    """Write a Parquet file with a row for each sample of a stream, in order. Raise UserError if it is not writable."""
     names = dict[Condition, pa.Array]()
     for condition in schedule.shown:
         tables = data_set.tables(("source_id",), filters(*condition, ids))
@@ -292,7 +251,8 @@ def subset_ids(data_set: DataSet, subset: str | None) -> tuple[frozenset[str] | 
         return None, 0
     if subset != ROBUSTBENCH:
         raise UserError(f"invalid subset {shown(repr(subset))}: use {ROBUSTBENCH}, or ids")
-    numbers, found = _robustbench(), dict[int, str]()
+    with (files(__package__) / f"{ROBUSTBENCH}.npy").open("rb") as file:
+        numbers, found = frozenset(np.load(file).tolist()), dict[int, str]()
     for table in data_set.tables(("source_id",), filters()):
         for id_ in pc.unique(table["source_id"].cast(pa.string())).to_pylist():
             if (match := _VALIDATION_IMAGE.search(id_)) and int(match[1]) in numbers:
@@ -303,9 +263,3 @@ def subset_ids(data_set: DataSet, subset: str | None) -> tuple[frozenset[str] | 
             "names are ILSVRC2012_val_ and a number"
         )
     return frozenset(found.values()), len(numbers) - len(found)
-
-
-@cache
-def _robustbench() -> frozenset[int]:
-    with (files(__package__) / f"{ROBUSTBENCH}.npy").open("rb") as file:
-        return frozenset(np.load(file).tolist())

@@ -147,15 +147,9 @@ class Schedule:
 def schedule_of(
     labels: Labels, protocol: str | None, given: Mapping[str, Any], seed: Any, name: str, conditions: Any = None
 ) -> Schedule:
-    """Return what a protocol shows of a data set.
+    """Return what a protocol shows of a data set with this name, from the labels of its samples.
 
-    Args:
-        labels: Labels of the samples of each condition, in the order of the manifest.
-        protocol: Name of the protocol. None: continual.
-        given: Parameters of the protocol, as values or text. Default: the published ones.
-        seed: Seed of the orders.
-        name: Name of the data set, for messages.
-        conditions: Conditions to show, as for ``Stream``. Default: those of the protocol.
+    The other arguments are those of ``read_schedule``.
 
     Raises:
         UserError: The protocol or a parameter is invalid, or the data set lacks something that it needs.

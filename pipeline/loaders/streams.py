@@ -61,13 +61,7 @@ class Position:
 class SharedStream(IterableDataset[Any], ABC):
     """Items in one order, which ranks and their loader processes share, and whose reading can be resumed.
 
-    Args:
-        rank: Number of this process among those that share the stream. None: torch.distributed decides.
-        world_size: Number of processes that share the stream. None: torch.distributed decides.
-        equal_ranks: Whether all ranks read equally many items; up to ``world_size - 1`` at the end are left out.
-
-    Raises:
-        UserError: If only one of both is given, or a number is out of range.
+    The arguments are those of ``Stream``. UserError is raised if only one of rank and world size is given, or invalid.
     """
 
     def __init__(self, rank: int | None, world_size: int | None, equal_ranks: bool = False) -> None:
@@ -141,7 +135,7 @@ class SharedStream(IterableDataset[Any], ABC):
         """Yield the items of a share, after the first ``reached`` ones of the rank."""
         units = share.units(0, self._units(), reached)
         for unit, item in zip(units, self._made(units), strict=True):
-            self._latest = Position(share.origin, share.position_after(unit))
+            self._latest = Position(share.origin, unit // share.world_size + 1)
             yield item
 
     def _units(self) -> int:
