@@ -103,15 +103,15 @@ def write_evaluation(
         places += [(Condition(*key), row, frame) for row in rows for frame in range(sequences.shape[1])]
     ids = [names[row] if names else f"image{row}" for _, row, _ in places]
     frames = Frames(
-        keys=[f"{id_}-{condition}" for id_, (condition, *_) in zip(ids, places, strict=True)],
-        source_ids=ids,
-        labels=[labels[row] for _, row, _ in places],
-        frames=[frame for *_, frame in places],
-        digests=[digests[row] if digests else 0 for _, row, _ in places],
+        key=[f"{id_}-{condition}" for id_, (condition, *_) in zip(ids, places, strict=True)],
+        source_id=ids,
+        label=[labels[row] for _, row, _ in places],
+        frame=[frame for *_, frame in places],
+        source_digest=[digests[row] if digests else 0 for _, row, _ in places],
         conditions=[condition for condition, *_ in places],
     )
     groups, shortcut = task.groups if task else (), table.shortcut
-    outputs = outputs_of(np.concatenate(every).astype(np.float32), frames.labels, groups, shortcut)
+    outputs = outputs_of(np.concatenate(every).astype(np.float32), frames.label, groups, shortcut)
     part, merged = store.path(EVALUATION.part(PART)), store.path(PREDICTIONS_FILE)
     part.parent.mkdir(parents=True, exist_ok=True)
     write_part(Condition(*next(iter(logits))), frames, outputs, {}, part, table.schema)

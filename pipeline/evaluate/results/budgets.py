@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
-import tomli_w
 from pydantic import Field
 
 from pipeline.config import StrictTable, read_toml, validated
 from pipeline.errors import UserError
-from pipeline.evaluate.results.folder import NOT_IDENTIFYING, DataSetTable, InputTable, ModelTable, RunTable
+from pipeline.evaluate.results.folder import DataSetTable, DigestedTable, InputTable, ModelTable, RunTable
 from pipeline.execution.resumable import JobFolder
 from pipeline.recipes.attacks import CleanTable, Norm
 from pipeline.storage import SMALL_FILE, Store
@@ -20,11 +18,8 @@ from pipeline.storage import SMALL_FILE, Store
 SETTINGS_FILE = "budgets.toml"
 BUDGETS_FILE = "budgets.parquet"
 
-BUDGETS = JobFolder("search", SETTINGS_FILE, BUDGETS_FILE, "parts", "block")
-"""The folder of a budgets run."""
-
-FACT_SETTINGS = "budgets"
-"""Metadata key of the merged file: digest of the settings."""
+BUDGETS = JobFolder("search", SETTINGS_FILE, BUDGETS_FILE, "parts", "block")  # the folder of a budgets run
+FACT_SETTINGS = "budgets"  # metadata key of the merged file: digest of the settings
 
 BUDGETS_SCHEMA = pa.schema(
     [
@@ -45,26 +40,17 @@ are then those of an image that the attack did not reach."""
 
 
 class SearchTable(StrictTable):
-    """The table ``[search]``.
-
-    Attributes:
-        attack: Name of the attack.
-        norm: Norm of the budgets.
-        largest: Largest budget, for pixel values 0..1.
-        steps: Number of times that the bracket is halved; 0 for attacks that minimise the norm themselves.
-        seed: Seed of the attack.
-        settings: Settings of the attack, by name.
-    """
+    """The table ``[search]``."""
 
     attack: str
-    norm: Norm
-    largest: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    steps: Annotated[int, Field(ge=0)]
+    norm: Norm  # of the budgets
+    largest: Annotated[float, Field(gt=0, allow_inf_nan=False)]  # budget, for pixel values 0..1
+    steps: Annotated[int, Field(ge=0)]  # halvings of the bracket; 0 for attacks that minimise the norm themselves
     seed: Annotated[int, Field(ge=0)] = 0
     settings: Mapping[str, int | float] = {}
 
 
-class BudgetsTable(StrictTable):
+class BudgetsTable(DigestedTable):
     """The content of ``budgets.toml``."""
 
     search: SearchTable
@@ -77,19 +63,6 @@ class BudgetsTable(StrictTable):
     """Name of the device that computed the attacks."""
     software: Mapping[str, str] = {}
     """Versions of the libraries that the budgets depend on, by name."""
-
-    def to_toml(self) -> str:
-        """Return the content of budgets.toml."""
-        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
-
-    @property
-    def digest(self) -> str:
-        """The hexadecimal SHA-256 of all settings that the budgets depend on."""
-        return hashlib.sha256(tomli_w.dumps(self.identity()).encode()).hexdigest()
-
-    def identity(self) -> dict[str, Any]:
-        """Return all settings that the budgets depend on, as JSON values."""
-        return self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
 
 
 def is_budgets(store: Store) -> bool:

@@ -33,77 +33,48 @@ EVALUATION = JobFolder("evaluation", EVALUATION_FILE, PREDICTIONS_FILE, "parts",
 FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "pixels_changed", "pixels_checked"
 """Metadata keys of parts and of the merged file: numbers of samples with changed pixels, and of compared samples."""
 
-FACT_EVALUATION = "evaluation"
-"""Metadata key of the merged file: the digest of the evaluation's settings."""
+FACT_EVALUATION = "evaluation"  # metadata key of the merged file: the digest of the evaluation's settings
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 
-DESCRIPTIVE = {"note", "parameters", "multiply_adds"}
-"""Fields of ``[model]`` that predictions do not depend on."""
-
+DESCRIPTIVE = {"note", "parameters", "multiply_adds"}  # fields of [model] that predictions do not depend on
 NOT_IDENTIFYING = {"model": DESCRIPTIVE, "data_set": {"encoder", "seed", "pixel_root"}}
 """Fields that are not part of the identity of an evaluation: descriptions, and what the manifest implies."""
 
-FILES = "files"
-"""Encoder of data sets that are files of other tools."""
-
-MAX_NAME_LENGTH = 200
-"""Maximum length of a model's display name, in characters."""
-
+FILES = "files"  # encoder of data sets that are files of other tools
+MAX_NAME_LENGTH = 200  # maximum length of a model's display name, in characters
 DISPLAY_NAME = f"1 to {MAX_NAME_LENGTH} characters, without control characters or line breaks"
 """What a display name is, for messages."""
 
 FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories not allowed in names and notes: control characters, surrogates, line and paragraph separators."""
 
-MAX_SHARDS_SHOWN = 5
-"""Maximum number of missing shards listed in an error message."""
+MAX_SHARDS_SHOWN = 5  # maximum number of missing shards listed in an error message
 
 
 class ModelTable(StrictTable):
-    """The table ``[model]``.
+    """The table ``[model]``."""
 
-    Attributes:
-        name: Display name in reports.
-        spec: Factory, file or library model that it was loaded from.
-        weights: File with its state dict. Empty for the model's own weights.
-        digest: SHA-256 of its files or weights.
-        code: SHA-256 of its code. Empty for model files, whose ``digest`` covers the code.
-        classes: Number of outputs.
-        note: Remark of the user for reports, for example how the model was trained. None if there is none.
-        parameters: Number of parameters. None if unknown.
-        multiply_adds: Number of multiply-add operations for one image. None if unknown.
-    """
-
-    name: str
-    spec: str
-    weights: str = ""
-    digest: str
-    code: str = ""
-    classes: Annotated[int, Field(ge=1)]
-    note: str | None = None
-    parameters: Annotated[int, Field(ge=0)] | None = None
-    multiply_adds: Annotated[int, Field(ge=0)] | None = None
+    name: str  # in reports
+    spec: str  # factory, file or library model that it was loaded from
+    weights: str = ""  # file with its state dict; empty for the model's own weights
+    digest: str  # SHA-256 of its files or weights
+    code: str = ""  # SHA-256 of its code; empty for model files, whose digest covers the code
+    classes: Annotated[int, Field(ge=1)]  # number of outputs
+    note: str | None = None  # of the user for reports, for example how the model was trained
+    parameters: Annotated[int, Field(ge=0)] | None = None  # their number; None if unknown
+    multiply_adds: Annotated[int, Field(ge=0)] | None = None  # for one image; None if unknown
 
 
 class InputTable(StrictTable):
-    """The table ``[input]``.
+    """The table ``[input]``."""
 
-    Attributes:
-        size: Side that images are resized to, in pixels. 0 keeps their size.
-        mean: Channel means for pixel values 0..1.
-        std: Channel standard deviations for pixel values 0..1.
-        steps: Preparation steps of images that are not prepared yet. None keeps the images as they are.
-        resize: Resize operator of these steps. None without steps.
-        decoder: Fingerprint of the decoder of these images. None without steps.
-    """
-
-    size: Annotated[int, Field(ge=0, le=4096)] = 0
-    mean: tuple[float, float, float]
+    size: Annotated[int, Field(ge=0, le=4096)] = 0  # side that images are resized to, in pixels; 0 keeps their size
+    mean: tuple[float, float, float]  # of channels, for pixel values 0..1
     std: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
-    steps: Steps | None = None
-    resize: str | None = None
-    decoder: str | None = None
+    steps: Steps | None = None  # preparation of images that are not prepared yet; None keeps them as they are
+    resize: str | None = None  # resize operator of these steps
+    decoder: str | None = None  # fingerprint of the decoder of these images
 
 
 class RunTable(StrictTable):
@@ -122,27 +93,16 @@ class RunTable(StrictTable):
 
 
 class StreamTable(StrictTable):
-    """The table ``[stream]``: the order in which a model that may adapt saw the images, in one process.
-
-    Attributes:
-        protocol: Name of the protocol.
-        seed: Seed of the orders.
-        parameters: Parameters of the protocol, without those that are None.
-        order_sha256: Digest of the order.
-        entries: Number of samples of each entry.
-        repeats: Whether an image may come twice under one condition, or be left out.
-        subset: Name of the subset of images. None for all.
-        missing: Number of images of the subset that the data set lacks.
-    """
+    """The table ``[stream]``: the order in which a model that may adapt saw the images, in one process."""
 
     protocol: str
-    seed: Annotated[int, Field(ge=0)]
-    parameters: Mapping[str, str | int | float | bool]
+    seed: Annotated[int, Field(ge=0)]  # of the orders
+    parameters: Mapping[str, str | int | float | bool]  # of the protocol, without those that are None
     order_sha256: str
-    entries: tuple[Annotated[int, Field(ge=0)], ...]
-    repeats: bool
-    subset: str | None = None
-    missing: int | None = None
+    entries: tuple[Annotated[int, Field(ge=0)], ...]  # number of samples of each
+    repeats: bool  # an image may come twice under one condition, or be left out
+    subset: str | None = None  # name of the subset of images; None for all
+    missing: int | None = None  # number of images of the subset that the data set lacks
 
     def __str__(self) -> str:
         """Return it for people."""
@@ -154,19 +114,8 @@ class StreamTable(StrictTable):
 class DataSetTable(StrictTable):
     """The table ``[data_set]``: what was evaluated.
 
-    Attributes:
-        name: Name of the data set.
-        family: Its family.
-        profile: Profile of its images.
-        manifest_sha256: Digest of its manifest. For a rendered data set, which has none: its content.
-        content_sha256: Digest of its recipe and images, which a built and a rendered data set share. None if unknown.
-        samples: Number of samples that did not fail.
-        failed: Number of failed samples.
-        pass_all: The lowest level that can leave its images unchanged; None for families without such a level.
-        encoder: Encoder of its payloads with its settings, such as ``jpeg quality=85 optimize=true``, or ``FILES``.
-            None for evaluations of earlier versions.
-        seed: Seed of its recipe. None if it has no recipe, and for evaluations of earlier versions.
-        pixel_root: Root of all its images (``roots.json``). None if unknown.
+    The manifest of a rendered data set, which has none, is its content: the digest of its recipe and images, which a
+    built and a rendered data set share. Encoder and seed are None for evaluations of earlier versions.
     """
 
     name: str
@@ -174,12 +123,12 @@ class DataSetTable(StrictTable):
     profile: str
     manifest_sha256: str
     content_sha256: str | None = None
-    samples: int
+    samples: int  # that did not fail
     failed: int
-    pass_all: Annotated[int, Field(ge=0)] | None = None
-    encoder: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_=.: -]{0,99}$")] | None = None
-    seed: Annotated[int, Field(ge=0)] | None = None
-    pixel_root: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    pass_all: Annotated[int, Field(ge=0)] | None = None  # the lowest level that can leave its images unchanged
+    encoder: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_=.: -]{0,99}$")] | None = None  # or FILES
+    seed: Annotated[int, Field(ge=0)] | None = None  # of its recipe; None if it has none
+    pixel_root: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None  # of all its images (roots.json)
 
     @property
     def is_rendered(self) -> bool:
@@ -187,7 +136,24 @@ class DataSetTable(StrictTable):
         return self.content_sha256 == self.manifest_sha256
 
 
-class EvaluationTable(StrictTable):
+class DigestedTable(StrictTable):
+    """The settings of a job on a model and a data set, with a digest of those that its results depend on."""
+
+    def to_toml(self) -> str:
+        """Return the content of the file of settings."""
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+
+    def identity(self) -> dict[str, Any]:
+        """Return all settings that the results depend on, as JSON values."""
+        return self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
+
+    @property
+    def digest(self) -> str:
+        """The hexadecimal SHA-256 of all settings that the results depend on."""
+        return hashlib.sha256(tomli_w.dumps(self.identity()).encode()).hexdigest()
+
+
+class EvaluationTable(DigestedTable):
     """The content of ``evaluation.toml``. Fields without a value are not written."""
 
     model: ModelTable
@@ -202,10 +168,6 @@ class EvaluationTable(StrictTable):
     """How the adversarial images of the data set were made. None for every other family."""
     software: Mapping[str, str] = {}
     """Versions of the libraries that the predictions depend on, by name."""
-
-    def to_toml(self) -> str:
-        """Return the content of evaluation.toml."""
-        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
 
     @property
     def labels(self) -> int:
@@ -235,7 +197,7 @@ class EvaluationTable(StrictTable):
 
     def identity(self) -> dict[str, Any]:
         """Return all settings that predictions depend on, as JSON values; of the device its kind, not its number."""
-        settings = self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
+        settings = super().identity()
         settings["run"]["device"] = settings["run"]["device"].partition(":")[0]
         return settings
 

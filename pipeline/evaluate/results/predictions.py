@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,10 @@ SHORTCUT_SCHEMA = SCHEMA.append(pa.field("shortcut_probability", pa.float32(), n
 _SCHEMAS = (STREAM_SCHEMA, SHORTCUT_SCHEMA, *(pa.schema(list(SCHEMA)[: len(SCHEMA) - added]) for added in (0, 1, 3)))
 """Columns of predictions of this version and of the two earlier ones, which lack the last columns."""
 
-_UNREAD = ("key",)
-"""Columns that reports do not need."""
-
+_UNREAD = ("key",)  # columns that reports do not need
 REMEDY = "run the same evaluate command again to rewrite them"
 
-_ROUNDING = 1e-3
-"""Rounding error by which a probability may exceed 1."""
-
+_ROUNDING = 1e-3  # rounding error by which a probability may exceed 1
 MAX_CONDITION_ROWS = 2**23
 """Maximum number of rows per condition: 8 million frames. All rows of a condition are in memory at once."""
 
@@ -74,42 +70,28 @@ _FOOTER_LIMITS: Mapping[str, int] = {"thrift_string_size_limit": 2**22, "thrift_
 
 @dataclass(frozen=True)
 class Outputs:
-    """The model outputs for N frames.
+    """The model outputs for N frames, (N,) each; see ``SCHEMA``."""
 
-    Attributes:
-        top5: Top-5 labels in rank order, shape (N, min(5, labels)).
-        label_rank: Rank of the label, shape (N,).
-        label_probability: Probability of the label, shape (N,).
-        confidence: Largest probability, shape (N,).
-        free: Group of the first of all classes, or -1, shape (N,). Without groups: the first class. If labels are
-            classes, but the task has groups: the group that the model chooses.
-        squared_probability: Sum of the squares of all probabilities, shape (N,).
-        shortcut_probability: Probability of the class that a shortcut leads to, shape (N,). NaN without a shortcut.
-    """
-
-    top5: NDArray[np.int32]
+    top5: NDArray[np.int32]  # (N, min(5, labels))
     label_rank: NDArray[np.int32]
     label_probability: NDArray[np.float32]
     confidence: NDArray[np.float32]
-    free: NDArray[np.int32]
+    free: NDArray[np.int32]  # if labels are classes, but the task has groups: the group that the model chooses
     squared_probability: NDArray[np.float32]
-    shortcut_probability: NDArray[np.float32]
+    shortcut_probability: NDArray[np.float32]  # NaN without a shortcut
 
 
 @dataclass(frozen=True)
 class Frames:
-    """The keys, source ids, labels, frame numbers and source digests of the frames of a part, in order.
+    """The frames of a part, in order: their columns of ``SCHEMA``, and what only streams have."""
 
-    In a stream, also their conditions and their indices in the order of the manifest.
-    """
-
-    keys: Sequence[str]
-    source_ids: Sequence[str]
-    labels: Sequence[int]
-    frames: Sequence[int]
-    digests: Sequence[int]
+    key: Sequence[str]
+    source_id: Sequence[str]
+    label: Sequence[int]
+    frame: Sequence[int]
+    source_digest: Sequence[int]
     conditions: Sequence[Condition] | None = None
-    listed: Sequence[int] | None = None
+    listed: Sequence[int] | None = None  # indices in the order of the manifest
 
 
 def source_digest(sha256: str | None) -> int:
@@ -120,37 +102,22 @@ def source_digest(sha256: str | None) -> int:
 def write_part(
     condition: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path, schema: pa.Schema
 ) -> None:
-    """Write and seal the predictions of one chunk. The file bytes depend only on the arguments.
+    """Write and seal the predictions of one chunk, with facts as metadata.
 
-    Args:
-        condition: Transform and level of the chunk.
-        frames: Identity of each frame.
-        outputs: Model outputs of each frame.
-        facts: Metadata of the file.
-        path: File to write.
-        schema: Its columns.
+    The file bytes depend only on the arguments.
     """
     count, width = outputs.top5.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
     conditions = [condition] * count if frames.conditions is None else frames.conditions
-    last = outputs.shortcut_probability if frames.listed is None else frames.listed
-    columns = [
-        pa.array(frames.keys, pa.string()),
-        pa.array(frames.source_ids, pa.string()),
-        pa.array([each.transform for each in conditions], pa.string()),
-        pa.array([each.level for each in conditions], pa.int64()),
-        pa.array(frames.frames, pa.int32()),
-        pa.array(frames.labels, pa.int32()),
-        pa.array(outputs.top5[:, 0], pa.int32()),
-        pa.ListArray.from_arrays(offsets, pa.array(outputs.top5.ravel(), pa.int32())),
-        pa.array(outputs.label_rank, pa.int32()),
-        pa.array(outputs.label_probability, pa.float32()),
-        pa.array(outputs.confidence, pa.float32()),
-        pa.array(outputs.free, pa.int32()),
-        pa.array(outputs.squared_probability, pa.float32()),
-        pa.array(frames.digests, pa.int64()),
-        *(pa.array(last, field.type) for field in list(schema)[len(SCHEMA) :]),
-    ]
+    values = {
+        **vars(frames),
+        **vars(outputs),
+        "transform": [each.transform for each in conditions],
+        "level": [each.level for each in conditions],
+        "top1": outputs.top5[:, 0],
+        "top5": pa.ListArray.from_arrays(offsets, pa.array(outputs.top5.ravel(), pa.int32())),
+    }
+    columns = [pa.array(values[field.name], field.type) for field in schema]
     content = pa.BufferOutputStream()
     with pq.ParquetWriter(content, schema, compression="zstd") as writer:
         writer.write_table(pa.Table.from_arrays(columns, schema=schema))
@@ -160,36 +127,23 @@ def write_part(
 
 @dataclass(frozen=True)
 class ConditionPredictions:
-    """The predictions of one condition: S samples of T frames each, in the order of the manifest.
+    """The predictions of one condition: S samples of T frames each, in the order of the manifest; see ``SCHEMA``.
 
-    Attributes:
-        condition: Transform and level.
-        source_ids: Source id of each sample, length S.
-        labels: Labels, shape (S,). Unknown labels are -1.
-        top1: Predicted labels, shape (S, T).
-        top5: Top-5 labels in rank order, shape (S, T, min(5, labels)).
-        label_rank: Ranks of the labels, shape (S, T). Unknown labels have rank 0.
-        label_probability: Probabilities of the labels, shape (S, T). NaN for unknown labels.
-        confidence: Largest probabilities, shape (S, T).
-        free: Groups of the first of all classes, shape (S, T); -1 for classes in no group. Without groups: ``top1``.
-        squared_probability: Sums of the squares of all probabilities, shape (S, T). None in predictions of earlier
-            versions.
-        shortcut_probability: Probabilities of the class that a shortcut leads to, shape (S, T). None without one.
-        digests: Digests of the photographs, shape (S,); 0 where unknown. See :func:`source_digest`.
+    Arrays have the shape (S, T) unless stated otherwise.
     """
 
     condition: Condition
     source_ids: Sequence[str]
-    labels: NDArray[np.int32]
+    labels: NDArray[np.int32]  # (S,)
     top1: NDArray[np.int32]
-    top5: NDArray[np.int32]
+    top5: NDArray[np.int32]  # (S, T, min(5, labels))
     label_rank: NDArray[np.int32]
     label_probability: NDArray[np.float32]
     confidence: NDArray[np.float32]
     free: NDArray[np.int32]
-    squared_probability: NDArray[np.float32] | None
-    digests: NDArray[np.int64]
-    shortcut_probability: NDArray[np.float32] | None = None
+    squared_probability: NDArray[np.float32] | None  # None in predictions of earlier versions
+    digests: NDArray[np.int64]  # of the photographs, (S,); 0 where unknown
+    shortcut_probability: NDArray[np.float32] | None = None  # None without one
 
 
 def read_predictions(path: Path, labels: int | None = None) -> Iterator[ConditionPredictions]:
@@ -309,26 +263,22 @@ def _condition_predictions(
     def column(name: str) -> Any:
         return table[name].to_numpy().reshape(count, length)
 
-    names = set(table.column_names)
+    names = {each.name for each in fields(Outputs)} & {*table.column_names} - {"top5"}
     predictions = ConditionPredictions(
         condition,
         source_ids(table["source_id"][::length]),
         column("label")[:, 0],
         column("top1"),
         _top5(path, condition, table["top5"]).reshape(count, length, -1),
-        column("label_rank"),
-        column("label_probability"),
-        column("confidence"),
-        column("free" if "free" in names else "top1"),
-        column("squared_probability") if "squared_probability" in names else None,
-        column("source_digest")[:, 0] if "source_digest" in names else np.zeros(count, np.int64),
-        column("shortcut_probability") if "shortcut_probability" in names else None,
+        digests=column("source_digest")[:, 0] if "source_digest" in table.column_names else np.zeros(count, np.int64),
+        **{"free": column("top1"), "squared_probability": None} | {name: column(name) for name in names},
     )
     if length > 1:
         sources = _indices(table["source_id"].dictionary_encode()).reshape(count, length)
         if (column("label") != predictions.labels[:, None]).any() or (sources != sources[:, :1]).any():
             raise _invalid(path, condition, "frames of one sequence with different labels or sources")
-    _check_values(path, predictions, limit)
+    if faults := [name for name, sound in sound_values(predictions, limit).items() if not sound.all()]:
+        raise _invalid(path, condition, f"invalid values ({', '.join(faults)})")
     return predictions
 
 
@@ -349,12 +299,6 @@ def _top5(path: Path, condition: Condition, column: pa.ChunkedArray) -> NDArray[
     if values.null_count:
         raise _invalid(path, condition, "empty fields")
     return values.to_numpy().reshape(-1, width)
-
-
-def _check_values(path: Path, predictions: ConditionPredictions, limit: int | None) -> None:
-    """Raise UserError if predictions contain invalid values."""
-    if faults := [name for name, sound in sound_values(predictions, limit).items() if not sound.all()]:
-        raise _invalid(path, predictions.condition, f"invalid values ({', '.join(faults)})")
 
 
 def sound_values(predictions: ConditionPredictions, limit: int | None) -> dict[str, NDArray[np.bool_]]:
