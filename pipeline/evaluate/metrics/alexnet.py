@@ -20,8 +20,7 @@ from pipeline.evaluate.metrics.arrays import Floats
 
 SEVERITIES = (1, 2, 3, 4, 5)
 
-ALEXNET_CLEAN_ERROR = 0.4348
-"""Top-1 error on clean validation photographs."""
+ALEXNET_CLEAN_ERROR = 0.4348  # top-1 error on clean validation photographs
 
 ALEXNET_ERRORS: Mapping[str, tuple[float, ...]] = {
     "gaussian_noise": (0.69528, 0.82542, 0.93554, 0.98138, 0.99452),

@@ -15,8 +15,7 @@ Flags = NDArray[np.bool_]
 Figures = float | Floats
 """Metric values: a float, or a float64 array with one value per element of the leading axes."""
 
-SLICE_VALUES = 2**18
-"""Maximum number of values processed at a time."""
+SLICE_VALUES = 2**18  # maximum number of values processed at a time
 
 
 def mean_over(values: ArrayLike, axis: int | tuple[int, ...] = -1) -> Figures:

@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers, check_number_of, float_if_scalar, row_slices
 
-CONFIDENCE = 0.95
-"""Default confidence level: the fraction of draws within an interval."""
-
+CONFIDENCE = 0.95  # default confidence level: the fraction of draws within an interval
 RESAMPLES = 10_000
 """Default number of draws. With other seeds, the ends of an interval vary by less than 1 % of its width."""
 
@@ -29,11 +27,8 @@ MAX_EXACT: Mapping[type[np.floating[Any]], int] = {np.float32: 2**24, np.float64
 MAX_DOUBLES, PART = 2**30, 512
 """Most values times draws in float64, and number of images whose values are added in float32 otherwise."""
 
-PAIR = 2**12
-"""Two sums below this one are computed as one number."""
-
-MAX_RESAMPLES = 1_000_000
-"""Maximum number of draws."""
+PAIR = 2**12  # two sums below this one are computed as one number
+MAX_RESAMPLES = 1_000_000  # maximum number of draws
 
 
 @dataclass(frozen=True)
@@ -49,15 +44,11 @@ class Estimate:
 class Bootstrap:
     """Means of per-image values, and the same means in each bootstrap draw of images.
 
-    All columns, and all metrics computed from them, share the same draws.
-
-    Attributes:
-        means: Mean of each column, shape (columns,), or () for values without columns.
-        draws: The same means in each draw, shape (draws, columns), or (draws,) for values without columns.
+    All columns, and all metrics computed from them, share the same draws. Values without columns have no last axis.
     """
 
-    means: Floats
-    draws: Floats
+    means: Floats  # of each column, (columns,)
+    draws: Floats  # the same means in each draw, (draws, columns)
 
     @classmethod
     def of(cls, values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Bootstrap:

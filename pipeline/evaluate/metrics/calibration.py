@@ -13,29 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipeline.evaluate.metrics.arrays import Figures, Flags, Floats, check_number_of, float_if_scalar, fractions
 
-BINS = 15
-"""Default number of bins, as in Guo et al."""
-
-MAX_BINS = 10_000
-"""Maximum number of bins."""
-
+BINS = 15  # default number of bins, as in Guo et al.
+MAX_BINS = 10_000  # maximum number of bins
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 """Smallest positive float32, 2**-149. A smaller probability is stored as 0."""
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """The images of each bin of confidence: the data of a reliability diagram.
+    """The images of each bin of confidence, (..., bins): the data of a reliability diagram."""
 
-    Attributes:
-        images: Number of images, int64 of shape (..., bins).
-        confidence: Mean confidence 0..1, float64 of shape (..., bins). NaN for empty bins.
-        accuracy: Fraction of correct predictions 0..1, float64 of shape (..., bins). NaN for empty bins.
-    """
-
-    images: NDArray[np.int64]
-    confidence: Floats
-    accuracy: Floats
+    images: NDArray[np.int64]  # their number
+    confidence: Floats  # mean confidence 0..1; NaN for empty bins
+    accuracy: Floats  # fraction of correct predictions 0..1; NaN for empty bins
 
     def error(self) -> Figures:
         """Return the mean distance of accuracy from confidence, weighted by images, of shape (...)."""

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipeline.evaluate.metrics.arrays import Figures, Flags, Floats, float_if_scalar, value_range
 
-NO_LABEL = -1
-"""Value that fills the rows of label arrays."""
+NO_LABEL = -1  # value that fills the rows of label arrays
 
 NATURAL_FIGURES = (
     "imagenet",

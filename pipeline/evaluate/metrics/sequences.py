@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers, float_if_scalar, fractions, mean_over, row_slices
 
-TOP = 5
-"""Number of classes in a top-5 list."""
+TOP = 5  # number of classes in a top-5 list
 
 
 def ordinal_ranks(logits: ArrayLike) -> Numbers:

@@ -46,12 +46,8 @@ THEME = {
 }  # fmt: skip
 """Names of the colours in the style of the page, which has a dark theme."""
 
-PAGE_WIDTH, SMALL_WIDTH = 3.3, 1.65
-"""Width of a panel of the page in inches, and of one of many small panels."""
-
-COLUMN, BOTH_COLUMNS = 3.35, 7.0
-"""Width of one column of a two-column article in inches, and of both."""
-
+PAGE_WIDTH, SMALL_WIDTH = 3.3, 1.65  # width of a panel of the page in inches, and of one of many small panels
+COLUMN, BOTH_COLUMNS = 3.35, 7.0  # width of one column of a two-column article in inches, and of both
 LEGEND_LENGTH = 44
 
 PREFIXES = (

@@ -12,19 +12,12 @@ from itertools import product
 
 from pipeline.evaluate.report.views import Axis, Panel
 
-SIZE = 8.0
-"""Font size in points."""
-
-LETTER, TEXT_LINE = 0.61 * SIZE / 72, 1.25 * SIZE / 72
-"""Mean width of a letter and height of a line in inches."""
-
+SIZE = 8.0  # font size in points
+LETTER, TEXT_LINE = 0.61 * SIZE / 72, 1.25 * SIZE / 72  # mean width of a letter and height of a line in inches
 LONGEST_LABEL = 20
 
-PUBLISHED = " (published)"
-"""End of the names of published points, which their marks replace."""
-
-GAP = 6.0
-"""Distance of a label from its point in points."""
+PUBLISHED = " (published)"  # end of the names of published points, which their marks replace
+GAP = 6.0  # distance of a label from its point in points
 
 Place = tuple[float, float, str]
 """Position of a label relative to its point, in points, and its horizontal alignment."""
@@ -105,10 +98,7 @@ def limits(panel: Panel) -> list[tuple[float, float]]:
 def places(panel: Panel, size: tuple[float, float], numbers: Mapping[str, int]) -> list[tuple[str, Place | None]]:
     """Return the text of each point's label and the first place where it covers no point and no earlier label.
 
-    Args:
-        panel: A panel of a scatter plot.
-        size: Width and height of its axes in inches.
-        numbers: Numbers of the points, which are shown instead of names; empty for names.
+    ``size`` is that of the axes in inches. ``numbers`` of points are shown instead of names, if there are any.
     """
     ends, drawn = limits(panel), panel.known
     names = [each.name.removesuffix(PUBLISHED) if each.published else each.name for each in drawn]

@@ -20,23 +20,14 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of a family.
-
-    Attributes:
-        name: Name in every output.
-        better: 1 if larger values are better, -1 if smaller ones are; 0 if unknown: models are not ranked by it.
-        unit: Unit of values: ``fraction`` of images; ``ratio`` to the baseline; ``difference`` of fractions; others.
-        format: Number format.
-        of_clean: Whether it depends on the clean images that a data set is compared with, or is on.
-        key: Whether its value for the whole data set is a key figure.
-    """
+    """A metric of a family: its name in every output, and what is known of its values."""
 
     name: str
-    better: Literal[-1, 0, 1] = 0
-    unit: str = "fraction"
+    better: Literal[-1, 0, 1] = 0  # 1 if larger values are better, -1 if smaller ones; 0: models are not ranked by it
+    unit: str = "fraction"  # of images; ratio to the baseline; difference of fractions; others
     format: NumberFormat = PERCENT
-    of_clean: bool = False
-    key: bool = True
+    of_clean: bool = False  # depends on the clean images that a data set is compared with, or is on
+    key: bool = True  # its value for the whole data set is a key figure
 
     @property
     def normalised(self) -> bool:
@@ -46,93 +37,52 @@ class Metric:
 
 @dataclass(frozen=True)
 class Measure:
-    """A value of a metric.
-
-    Attributes:
-        metric: Name of the metric.
-        value: Value.
-        low: Lower end of its confidence interval; NaN without one.
-        high: Upper end.
-        transform: Transform that it is of; empty for the whole data set.
-        level: Level that it is of; None for all levels.
-        covers: Part of the benchmark that a mean is over, such as ``12 of 15 corruptions``; empty for all of it.
-        images: Number of images that it is computed on; 0 for those of the results.
-        draws: Values in the bootstrap draws, (draws,), which all models share; None if they were not kept.
-    """
+    """A value of a metric with its confidence interval, whose ends are NaN without one."""
 
     metric: str
     value: float
     low: float = math.nan
     high: float = math.nan
-    transform: str = ""
-    level: int | None = None
-    covers: str = ""
-    images: int = 0
-    draws: Floats | None = field(default=None, compare=False, repr=False)
+    transform: str = ""  # empty for the whole data set
+    level: int | None = None  # None for all levels
+    covers: str = ""  # part of the benchmark that a mean is over, such as 12 of 15 corruptions; empty for all of it
+    images: int = 0  # that it is computed on; 0 for those of the results
+    draws: Floats | None = field(default=None, compare=False, repr=False)  # (draws,) of all models
 
 
 @dataclass(frozen=True)
 class TransformNames:
-    """How a transform is shown.
+    """How a transform is shown."""
 
-    Attributes:
-        group: Title of the plot that it is in.
-        benchmark: Whether means over the benchmark include it.
-        labels: Cells of its row; empty for its name.
-        levels: Name of the transform at a level, where it is more than the level.
-    """
-
-    group: str = ""
-    benchmark: bool = True
-    labels: tuple[str, ...] = ()
-    levels: Mapping[int, str] = field(default_factory=dict)
+    group: str = ""  # title of the plot that it is in
+    benchmark: bool = True  # means over the benchmark include it
+    labels: tuple[str, ...] = ()  # cells of its row; empty for its name
+    levels: Mapping[int, str] = field(default_factory=dict)  # its name at a level, where that is more than the level
 
 
 @dataclass(frozen=True)
 class Results:
-    """The measures of one model on one data set.
-
-    Attributes:
-        report: What the family shows.
-        section: Title of the section, which models of one data set share.
-        data_set: Name of the data set in this report.
-        model: Name of the model.
-        measures: Measures, in order.
-        counts: Counts such as the number of images, and the number for the complete data set, or 0 if unknown.
-        transforms: How each transform is shown, in order.
-        level: The only level of all measures; None if there are several, or none.
-        baseline: Name of the baseline; empty if nothing is normalised.
-        clean_images: How the clean images are stored that measures depend on; empty if there are none.
-        clean_accuracy: Accuracy on these images; NaN if unknown.
-        seed: Seed of the data set; None if unknown.
-        manifest_sha256: Digest of the data set's manifest; empty if unknown.
-        pixel_root: Root of all images of the data set; empty if unknown.
-        source_ids_sha256: Digest of the sorted source ids of the images; empty if unknown.
-        order_sha256: Digest of the source ids in their order: images in bootstrap draws are equal if it is.
-        published: Name of the data set in the table of published figures; empty if they cannot be compared.
-        natural: The figures of natural robustness that these results have, by name.
-        details: Further facts for ``report.json``, as JSON values.
-    """
+    """The measures of one model on one data set. Texts are empty where they are unknown or do not apply."""
 
     report: FamilyReport
-    section: str
-    data_set: str
+    section: str  # title, which models of one data set share
+    data_set: str  # name of the data set in this report
     model: str
     measures: Sequence[Measure]
-    counts: Mapping[str, tuple[int, int]]
+    counts: Mapping[str, tuple[int, int]]  # such as the number of images, and that of the complete data set, or 0
     transforms: Mapping[str, TransformNames] = field(default_factory=dict)
-    level: int | None = None
+    level: int | None = None  # the only level of all measures; None if there are several, or none
     baseline: str = ""
-    clean_images: str = ""
-    clean_accuracy: float = math.nan
+    clean_images: str = ""  # how the clean images are stored that measures depend on
+    clean_accuracy: float = math.nan  # on these images
     seed: int | None = None
     manifest_sha256: str = ""
     pixel_root: str = ""
-    source_ids_sha256: str = ""
-    order_sha256: str = ""
-    published: str = ""
-    natural: Mapping[str, Measure] = field(default_factory=dict)
-    details: Facts = field(default_factory=dict)
+    source_ids_sha256: str = ""  # of the sorted source ids
+    order_sha256: str = ""  # of the source ids in their order: images in bootstrap draws are equal if it is
+    published: str = ""  # name of the data set in the table of published figures
+    natural: Mapping[str, Measure] = field(default_factory=dict)  # figures of natural robustness, by name
+    details: Facts = field(default_factory=dict)  # further facts for report.json
 
     def titled(self, section: str) -> Results:
         """Return the results in a section of another title."""
@@ -185,78 +135,43 @@ class Section:
 
 @dataclass(frozen=True)
 class Pivot:
-    """A table of measures, with an optional plot of the same.
+    """A table of measures, with an optional plot of the same."""
 
-    Attributes:
-        title: Title of the table. ``{group}`` stands for a group of transforms: there is one table for each.
-        metrics: Names of the metrics.
-        note: Explanation below the title.
-        rows: What a row is: a transform, a level, a transform at a level, for all models or for one.
-        columns: What a column is.
-        head: Titles of the columns before the numbers, without that of models. Default: the noun of the report.
-        plot: Kind of plot, or a function that draws it; empty for none. ``small lines``: one panel per transform.
-        axis: Name of the axis of levels. Default: the noun for them.
-        level: Text before levels in titles of columns.
-        ticks: Levels that are on the axis of a plot even if nothing is known there.
-        unless: Name of a metric: the table is left out if every model has it.
-    """
-
-    title: str
+    title: str  # {group} stands for a group of transforms: there is one table for each
     metrics: Sequence[str]
     note: str
     rows: Literal["transform", "transform, model", "level", "condition, model"] = "transform"
     columns: Literal["model", "level", "metric"] = "model"
-    head: Sequence[str] = ()
-    plot: str | Callable[[Section], Plot | None] = ""
-    axis: str = ""
-    level: str = ""
-    ticks: Sequence[int] = ()
-    unless: str = ""
+    head: Sequence[str] = ()  # titles of the columns before the numbers, without that of models; default: the noun
+    plot: str | Callable[[Section], Plot | None] = ""  # a kind, or a function that draws; small lines: by transform
+    axis: str = ""  # name of the axis of levels; default: the noun for them
+    level: str = ""  # text before levels in titles of columns
+    ticks: Sequence[int] = ()  # levels that are on the axis of a plot even if nothing is known there
+    unless: str = ""  # the table is left out if every model has this metric
 
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyReport:
-    """The report on one family: what fills the table, and what is shown of it.
-
-    Attributes:
-        family: Name of the family.
-        key: Value of the column ``family``: lower case letters, digits and underscores.
-        measure: Returns the results of an evaluation, one per section. Default: it has none.
-        metrics: All metrics, in order. Those of the whole data set are the key figures.
-        leads: Names of candidates for the headline; the first that has a value is used.
-        note: Explanation of the key figures.
-        normalised_note: Text that follows ``note`` if there is a baseline.
-        tables: Tables of measures.
-        more: Returns further tables.
-        joint: Returns tables that compare all results of the family, in sections of their own.
-        transform: Noun for transforms in tables, such as "corruption".
-        level: Noun for levels, such as "severity".
-        calibrated: Whether there is a calibration table.
-        glossary: Definitions by term.
-        sources: Papers that define the metrics.
-        needs_labels: Whether there are no figures of unlabelled images, which ``evaluate`` then refuses.
-        reassessed: Whether there are accuracies by the reassessed labels (ReaL) of validation images.
-        is_clean: Whether the images are clean ones, whose accuracy stands beside results on other images.
-    """
+    """The report on one family: what fills the table, and what is shown of it."""
 
     family: str
-    key: str
-    metrics: Sequence[Metric]
+    key: str  # value of the column family: lower case letters, digits and underscores
+    metrics: Sequence[Metric]  # those of the whole data set are the key figures
     measure: Callable[[Evaluation, Any], Iterable[Results]] = lambda *_: ()  # Any: a Context, which imports this module
-    leads: Sequence[str] = ()
-    note: str = ""
-    normalised_note: str = ""
+    leads: Sequence[str] = ()  # candidates for the headline; the first that has a value is used
+    note: str = ""  # explanation of the key figures
+    normalised_note: str = ""  # follows if there is a baseline
     tables: Sequence[Pivot] = ()
-    more: Callable[[Section], Iterable[Table]] = lambda section: ()
-    joint: Callable[[Sequence[Results]], Iterable[Table]] = lambda found: ()
-    transform: str = "transform"
-    level: str = "level"
-    calibrated: bool = False
-    glossary: Mapping[str, str] = field(default_factory=dict)
-    sources: Sequence[str] = ()
-    needs_labels: bool = True
-    reassessed: bool = False
-    is_clean: bool = False
+    more: Callable[[Section], Iterable[Table]] = lambda section: ()  # further tables
+    joint: Callable[[Sequence[Results]], Iterable[Table]] = lambda found: ()  # compare all results of the family
+    transform: str = "transform"  # noun for transforms in tables, such as corruption
+    level: str = "level"  # noun for levels, such as severity
+    calibrated: bool = False  # there is a calibration table
+    glossary: Mapping[str, str] = field(default_factory=dict)  # definitions by term
+    sources: Sequence[str] = ()  # papers that define the metrics
+    needs_labels: bool = True  # unlabelled images have no figures, so evaluate refuses them
+    reassessed: bool = False  # there are accuracies by the reassessed labels (ReaL) of validation images
+    is_clean: bool = False  # the images are clean ones, whose accuracy stands beside results on other images
 
     def metric(self, name: str) -> Metric:
         """Return the metric of a name; a count if the family has none of it."""

@@ -37,20 +37,15 @@ DASHES: Sequence[Any] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 
 
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----")
 
-SMALL = 6
-"""Line plots with more panels than this have small ones."""
-
-DENSE = 25
-"""Lines with more points than this have no markers."""
-
+SMALL = 6  # line plots with more panels than this have small ones
+DENSE = 25  # lines with more points than this have no markers
 PIXEL, MAP_COLOURS = 8, "viridis"
 """Side in pixels of a value in a frequency map, and its colours, which grey printers and all eyes can order."""
 
 LONGEST_TICK, LONGEST_TITLE = 12, 32
 """Maximum number of characters of a text of a tick, and of the title of an axis."""
 
-BAR, BAR_GAP = 0.135, 0.7
-"""Height of a bar in inches, and the space between two groups as a fraction of it."""
+BAR, BAR_GAP = 0.135, 0.7  # height of a bar in inches, and the space between two groups as a fraction of it
 
 
 @dataclass(frozen=True)
@@ -251,6 +246,7 @@ def _draw_bars(axes: Axes, room: Room, plot: Plot, panel: Panel, models: Sequenc
 
 
 def _draw_heat_map(axes: Axes, plot: Plot, panel: Panel) -> None:
+    from matplotlib.colors import to_rgba
     from matplotlib.patches import Rectangle
 
     columns, rows, best = _columns(plot), _rows(plot), _best(plot, panel)
@@ -260,13 +256,9 @@ def _draw_heat_map(axes: Axes, plot: Plot, panel: Panel) -> None:
     for side in axes.spines.values():
         side.set_visible(False)
     axes.xaxis.tick_top()
-    names = shortened(columns, LONGEST_LABEL)
-    many = _is_slanted(plot)
-    _set_axis(
-        axes,
-        "x",
-        {index + 0.5: names[name] if many else label(names[name], 8, 3) for index, name in enumerate(columns)},
-    )
+    names, many = shortened(columns, LONGEST_LABEL), _is_slanted(plot)
+    above = (names[name] if many else label(names[name], 8, 3) for name in columns)
+    _set_axis(axes, "x", {index + 0.5: text for index, text in enumerate(above)})
     names = shortened(rows, LONGEST_LABEL)
     _set_axis(axes, "y", {index + 0.5: names[name] for index, name in enumerate(rows)})
     axes.tick_params(length=0, pad=2)
@@ -274,8 +266,6 @@ def _draw_heat_map(axes: Axes, plot: Plot, panel: Panel) -> None:
         for text in axes.get_xticklabels():
             text.set(rotation=55, ha="left", va="bottom", rotation_mode="anchor")
     values = {(str(each.x), each.name): each.y for each in panel.known}
-    from matplotlib.colors import to_rgba
-
     for (x, column), (y, row) in product(enumerate(columns), enumerate(rows)):
         value = values.get((column, row))
         if value is None:

@@ -27,9 +27,7 @@ from pipeline.evaluate.report.views import (
 )
 from pipeline.text import printable
 
-EXTRA_GROUP = "not in the benchmark"
-"""Title of the plot of transforms that are not in the benchmark."""
-
+EXTRA_GROUP = "not in the benchmark"  # title of the plot of transforms that are not in the benchmark
 MISSING, UNKNOWN = Number(math.nan), Measure("", math.nan)
 
 
@@ -63,13 +61,6 @@ def cells_of(section: Section, keys: Iterable[Key], *, short: bool) -> list[Numb
     return cells if any(each.exists for each in cells) else []
 
 
-def lossy_note(section: Section) -> str:
-    """Return the explanation of the mark of numbers that depend on lossy clean images; empty if there are none."""
-    encoders = {model: each.clean_images for model, each in section.models.items()}
-    lossy = "; ".join(f"{model}: {encoder}" for model, encoder in encoders.items() if encoder.endswith(LOSSY))
-    return lossy and f"{LOSSY_CLEAN} depends on clean images that were compressed again: {lossy}."
-
-
 def _part_notes(section: Section, metrics: Sequence[str]) -> Iterator[str]:
     """Yield a note on the metrics that cover only part of the benchmark, with the models that they are of."""
     parts: dict[tuple[str, tuple[str, ...]], list[str]] = {}
@@ -89,10 +80,13 @@ def notes(section: Section, metrics: Sequence[Metric], rows: Sequence[Sequence[C
     extra = any(str(row[0]).endswith(f" {EXTRA}") for row in rows)
     numbers = [each for row in rows for each in row if isinstance(each, Number)]
     parts = _part_notes(section, [metric.name for metric in metrics]) if any(each.partial for each in numbers) else ()
+    any_lossy = any(each.lossy for each in numbers)
+    encoders = ((model, each.clean_images) for model, each in section.models.items())
+    lossy = "; ".join(f"{model}: {encoder}" for model, encoder in encoders if encoder.endswith(LOSSY))
     explanations = (
         f"{EXTRA} not in the benchmark, so not included in means." if extra else "",
         *parts,
-        lossy_note(section) if any(each.lossy for each in numbers) else "",
+        f"{LOSSY_CLEAN} depends on clean images that were compressed again: {lossy}." if any_lossy else "",
     )
     return " ".join(filter(None, (*texts, *explanations)))
 

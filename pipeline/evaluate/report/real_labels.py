@@ -31,36 +31,24 @@ _NAME = re.compile(r"(?:.*/)?ILSVRC2012_val_([0-9]{8})", re.DOTALL)
 PACKAGE = "timm"
 """Package that contains the authors' file. It is never imported."""
 
-PACKAGE_FILE = "data/_info/imagenet_real_labels.json"
-"""The file in the package."""
-
-SHA256 = "d83e9bff374c631aae8439eb064c7019acc56e1b3bc3f56b8380c2a710b0220b"
-"""Digest of the authors' file."""
-
-MAX_LABELS = 100
-"""Maximum number of labels of an image; the authors' file has at most 9."""
+PACKAGE_FILE = "data/_info/imagenet_real_labels.json"  # the file in the package
+SHA256 = "d83e9bff374c631aae8439eb064c7019acc56e1b3bc3f56b8380c2a710b0220b"  # digest of the authors' file
+MAX_LABELS = 100  # maximum number of labels of an image; the authors' file has at most 9
 
 Reason = str
 """Why there are no labels."""
 
 
-LARGEST_LABEL = 10**6
-"""Largest label of a file."""
+LARGEST_LABEL = 10**6  # largest label of a file
 
 
 @dataclass(frozen=True)
 class RealLabels:
-    """The labels of all validation images.
+    """The labels of all validation images."""
 
-    Attributes:
-        where: Name of the file for messages.
-        labels: Labels of shape (50,000, length of the longest list), filled with ``NO_LABEL``.
-        given: Whether the user gave the file, so that images it does not fit are an error.
-    """
-
-    where: str
-    labels: NDArray[np.int32]
-    given: bool
+    where: str  # name of the file for messages
+    labels: NDArray[np.int32]  # (50,000, length of the longest list), filled with NO_LABEL
+    given: bool  # the user gave the file, so that images it does not fit are an error
 
 
 @dataclass(frozen=True)

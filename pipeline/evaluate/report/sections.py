@@ -14,8 +14,7 @@ from pipeline.evaluate.report.subject import CALIBRATION, ECE, RELIABILITY
 from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Point, Table
 from pipeline.text import printable
 
-FEW_IMAGES = 30
-"""Number of images below which a bootstrap interval is not reliable."""
+FEW_IMAGES = 30  # number of images below which a bootstrap interval is not reliable
 
 
 def sections_of(results: Iterable[Results]) -> list[Section]:

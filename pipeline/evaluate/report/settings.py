@@ -23,8 +23,7 @@ from pipeline.settings import (
 )
 from pipeline.text import shown
 
-COMPARISON = "Comparison"
-"""Section of the help."""
+COMPARISON = "Comparison"  # section of the help
 
 
 def _folders(value: Any) -> list[str]:

@@ -20,14 +20,9 @@ from pipeline.text import escape_controls
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """First characters that make spreadsheets evaluate a cell as a formula; the last four are full-width."""
 
-NOTE_WIDTH = 100
-"""Maximum length of a line of a note in a terminal."""
-
-NAME_WIDTH = 24
-"""Number of characters that names keep in a console that is too narrow for a table."""
-
-UNLIMITED = 10_000
-"""Width of a console for a file, in which no table is folded."""
+NOTE_WIDTH = 100  # maximum length of a line of a note in a terminal
+NAME_WIDTH = 24  # number of characters that names keep in a console that is too narrow for a table
+UNLIMITED = 10_000  # width of a console for a file, in which no table is folded
 
 
 def plain_cell(name: str) -> str:
@@ -172,14 +167,9 @@ _OVER = INTERVAL.replace("images", r"\w+")
 INTERVALS = re.compile(rf",? {_OVER}|; {WIDTH}(?=\.)| {WIDTH}; ECE has none[^.]*\.")
 """What notes say of intervals, which tables without them leave out."""
 
-MOST_NUMBERS = 5
-"""Tables with more columns of numbers cover both columns of a two-column article."""
-
-TEXT_WIDTH = 16
-"""Number of characters of a line of text among numbers, such as the name of an encoder."""
-
-MOST_ROWS = 50
-"""Rows of a table; further ones are in a table of their own."""
+MOST_NUMBERS = 5  # tables with more columns of numbers cover both columns of a two-column article
+TEXT_WIDTH = 16  # number of characters of a line of text among numbers, such as the name of an encoder
+MOST_ROWS = 50  # rows of a table; further ones are in a table of their own
 
 LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "%": r"\%", "#": r"\#", "&": r"\&", "_": r"\_",

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-NOTHING = "—"
-"""Text of a missing value."""
-
+NOTHING = "—"  # text of a missing value
 INTERVAL = "with the 95 % confidence interval over images in brackets"
 WIDTH = "± is half the width of the 95 % confidence interval"
 """What notes say of the intervals of numbers, and of those of short ones."""
@@ -21,19 +19,14 @@ on clean images that were compressed with loss."""
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A number format.
+    """A number format: the factor that a number is multiplied by, and the digits after the decimal point.
 
-    Attributes:
-        scale: Factor that the number is multiplied by.
-        digits: Number of digits after the decimal point.
-        grouped: Whether commas separate thousands.
-        unit: Unit, which is shown where no note names it; empty for percent and for numbers without a unit.
-        least: Smallest number that is shown as such; smaller ones are shown as below it.
+    ``unit`` is shown where no note names it; it is empty for percent. Numbers below ``least`` are shown as below it.
     """
 
     scale: float
     digits: int
-    grouped: bool = False
+    grouped: bool = False  # commas separate thousands
     unit: str = ""
     least: float = 0
 
@@ -50,31 +43,18 @@ PLAIN, FINE = NumberFormat(1, 2), NumberFormat(1, 3)
 
 @dataclass(frozen=True)
 class Number:
-    """A table cell with a number.
-
-    Attributes:
-        value: The number; NaN if it is missing.
-        low: Lower end of its confidence interval; NaN without one.
-        high: Upper end.
-        format: Its format.
-        short: Whether the interval is shown as ± half its width instead of its ends, to save space.
-        partial: Whether the number is a mean over part of the benchmark, which gets a mark.
-        total: For counts: the number for the complete data set, which is shown if it is larger; 0 if unknown.
-        rank: Rank of the number among those of all models, such as ``2-3``; empty for none.
-        lossy: Whether the number depends on clean images that were compressed with loss, which gets a mark.
-        best: Whether it is better than every other model's by more than chance explains; bold in LaTeX.
-    """
+    """A table cell with a number, its interval, and what marks it. NaN stands for what is missing."""
 
     value: float
     low: float = math.nan
     high: float = math.nan
     format: NumberFormat = PERCENT
-    short: bool = False
-    partial: bool = False
-    total: int = 0
-    rank: str = ""
-    lossy: bool = False
-    best: bool = False
+    short: bool = False  # the interval is shown as ± half its width
+    partial: bool = False  # a mean over part of the benchmark
+    total: int = 0  # of counts: the number for the complete data set, shown if it is larger
+    rank: str = ""  # among all models, such as 2-3
+    lossy: bool = False  # depends on clean images that were compressed with loss
+    best: bool = False  # better than every other model's by more than chance explains: bold in LaTeX
 
     @property
     def exists(self) -> bool:
@@ -119,17 +99,11 @@ Cell = str | Number
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        title: Title.
-        model: Model that is shown above the titles of its columns; empty for none.
-        number: Whether the column contains numbers, which are aligned to the right.
-    """
+    """A column of a table. ``model`` is shown above the titles of all of its columns."""
 
     title: str
     model: str = ""
-    number: bool = True
+    number: bool = True  # aligned to the right
 
 
 @dataclass(frozen=True)
@@ -149,26 +123,18 @@ class Axis:
 class Point:
     """A value in a panel, in the scale of measures, not of display.
 
-    Attributes:
-        name: Name of the model; of a level in a reliability diagram; of the row in a heat map; the frequency down in a
-            frequency map.
-        x: Position: a number, or the name of a bar or of the column of a heat map.
-        y: Value; NaN if missing.
-        low: Lower end of its confidence interval; NaN without one.
-        high: Upper end.
-        size: Area of its mark, as a fraction of the largest.
-        published: Whether the value is one that a paper prints.
-        marked: Whether a point of a line has a mark and is in the alternative text.
+    ``name`` is that of the model; of a level in a reliability diagram; of the row in a heat map; the frequency down in
+    a frequency map. ``x`` is a number, or the name of a bar or of the column of a heat map.
     """
 
     name: str
     x: float | str
-    y: float
+    y: float  # NaN if missing
     low: float = math.nan
     high: float = math.nan
-    size: float = 1.0
-    published: bool = False
-    marked: bool = True
+    size: float = 1.0  # area of its mark, as a fraction of the largest
+    published: bool = False  # a value that a paper prints
+    marked: bool = True  # has a mark on a line, and is in the alternative text
 
 
 @dataclass(frozen=True)
@@ -200,21 +166,13 @@ PlotKind = Literal["lines", "bars", "heat map", "frequency map", "reliability", 
 
 @dataclass(frozen=True)
 class Plot:
-    """The plot of a table.
-
-    Attributes:
-        kind: Kind of the plot.
-        panels: Its panels, of one size.
-        limit: Value of a line across the bars, such as 1 for that of the baseline; None for no line.
-        limit_name: What the line is.
-        strong: Which values of a heat map have a strong colour: the low ones of accuracies, the high ones of scores.
-    """
+    """The plot of a table: panels of one kind and size."""
 
     kind: PlotKind
     panels: Sequence[Panel]
-    limit: float | None = None
+    limit: float | None = None  # a line across the bars, such as 1 for the baseline
     limit_name: str = ""
-    strong: Literal["low", "high"] = "low"
+    strong: Literal["low", "high"] = "low"  # values of a heat map with a strong colour: low accuracies, high scores
 
 
 @dataclass(frozen=True)
@@ -239,24 +197,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Headline:
-    """The most important metric of a model on a data set.
-
-    Attributes:
-        section: Title of the section.
-        metric: Name of the metric.
-        number: Value.
-        baseline: Name of the baseline; empty if the metric is not normalised.
-        part: What the metric covers, such as ``12 of 15 corruptions`` or ``9 of 10 images``; empty if it covers the
-            whole benchmark.
-        clean: How the clean images are stored, if that costs detail and the metric depends on it; empty otherwise.
-    """
+    """The most important metric of a model on a data set."""
 
     section: str
     metric: str
     number: Number
-    baseline: str
-    part: str
-    clean: str
+    baseline: str  # empty if the metric is not normalised
+    part: str  # what it covers, such as 12 of 15 corruptions or 9 of 10 images; empty for the whole benchmark
+    clean: str  # how the clean images are stored, if that costs detail and the metric depends on it
 
 
 @dataclass(frozen=True)
@@ -271,31 +219,20 @@ class Chapter:
 class Document:
     """A report as it is shown. Names of models, titles and notes are printable.
 
-    Attributes:
-        title: Title.
-        warnings: Warnings for the reader.
-        models: Names of the models; the position of a model decides its colour and mark everywhere.
-        notes: Notes of users on models, by name.
-        headlines: Headlines by model.
-        data_sets: Number of data sets.
-        chapters: Chapters in order.
-        glossary: Terms and their definitions.
-        sources: Papers that define the metrics.
-        provenance: Facts on how the values came about, as pairs of a name and a text.
-        about: What is shown, below the title of the page; empty for models on data sets.
+    The position of a model among ``models`` decides its colour and mark everywhere.
     """
 
     title: str
     warnings: Sequence[str]
     models: Sequence[str]
-    notes: Mapping[str, str]
-    headlines: Mapping[str, Sequence[Headline]]
-    data_sets: int
+    notes: Mapping[str, str]  # of users on models, by name
+    headlines: Mapping[str, Sequence[Headline]]  # by model
+    data_sets: int  # their number
     chapters: Sequence[Chapter]
-    glossary: Sequence[tuple[str, str]]
-    sources: Sequence[str]
-    provenance: Sequence[tuple[str, str]] = ()
-    about: str = ""
+    glossary: Sequence[tuple[str, str]]  # terms and their definitions
+    sources: Sequence[str]  # papers that define the metrics
+    provenance: Sequence[tuple[str, str]] = ()  # how the values came about: name and text
+    about: str = ""  # what is shown, below the title of the page; empty for models on data sets
 
     @property
     def tables(self) -> list[Table]:

@@ -29,15 +29,9 @@ TABLE_BUDGETS: Mapping[Norm, Sequence[float]] = {
 SCALES: Mapping[Norm, float] = {"linf": 255, "l2": 1, "l1": 1}
 """Factors of displayed budgets: those of L∞ are in levels of 255."""
 
-INTERVALS = 64
-"""Number of equal parts of a curve, from 0 to the largest budget."""
-
-TICKS = (0, 0.25, 0.5, 0.75, 1)
-"""Ticks of the axis of budgets, as fractions of the largest budget."""
-
-MAX_RESAMPLES = 1000
-"""Maximum number of draws of medians: each draw sorts all images."""
-
+INTERVALS = 64  # number of equal parts of a curve, from 0 to the largest budget
+TICKS = (0, 0.25, 0.5, 0.75, 1)  # ticks of the axis of budgets, as fractions of the largest budget
+MAX_RESAMPLES = 1000  # maximum number of draws of medians: each draw sorts all images
 BUDGET = NumberFormat(1, 2)
 
 MEDIAN = Metric("median budget", 1, "displayed budget", BUDGET, of_clean=True)

@@ -99,8 +99,7 @@ CLEAN_ACCURACY = Metric("clean accuracy", 1, of_clean=True)
 DROP = Metric("drop (percentage points)", -1, "difference", of_clean=True)
 LOWEST = Metric("lowest accuracy of a folder", 1)
 
-CLASS = "class"
-"""The group of parts of a data set that are classes."""
+CLASS = "class"  # the group of parts of a data set that are classes
 
 
 def measure_shift(evaluation: Evaluation, context: Context) -> Iterator[Results]:
@@ -257,8 +256,7 @@ SHIFT_REPORT = FamilyReport(
 
 AUPR = Metric("AUPR", 1, "area", of_clean=True)
 
-MAX_RESAMPLES = 200
-"""Maximum number of bootstrap draws of AUPR: each draw sorts all images."""
+MAX_RESAMPLES = 200  # maximum number of bootstrap draws of AUPR: each draw sorts all images
 
 
 def measure_anomalies(evaluation: Evaluation, context: Context) -> Iterator[Results]:

@@ -26,12 +26,8 @@ from pipeline.text import printable
 WINDOW, MIN_WINDOWS = 50_000, 10
 """Samples in a window, and the number of windows below which there are 20 smaller ones."""
 
-MAX_WINDOWS = 10_000
-"""Maximum number of windows of a stream."""
-
-PUBLISHED_LENGTH = 7_500_000
-"""Images of the published streams of CCC."""
-
+MAX_WINDOWS = 10_000  # maximum number of windows of a stream
+PUBLISHED_LENGTH = 7_500_000  # images of the published streams of CCC
 LABELS = NumberFormat(1, 2)
 
 ERROR = Metric("error over all samples", -1)
