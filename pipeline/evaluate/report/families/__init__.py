@@ -12,12 +12,10 @@ from pipeline.evaluate.report.families import (
     adversarial,
     budgets,
     detection,
-    fourier,
+    frequencies,
     imagenet_c,
     imagenet_c_bar,
     imagenet_p,
-    imagenet_w,
-    low_pass,
     natural,
     streams,
 )
@@ -35,11 +33,11 @@ REPORTS: Sequence[FamilyReport] = (
     accuracies.IMAGENET_S,
     accuracies.SYN2NAT,
     imagenet_c_bar.REPORT,
-    low_pass.REPORT,
+    frequencies.LOW_PASS,
     accuracies.IMAGENET_3DCC,
-    imagenet_w.REPORT,
+    accuracies.IMAGENET_W,
     accuracies.LAION_C,
-    fourier.REPORT,
+    frequencies.FOURIER,
     adversarial.REPORT,
 )
 """Built-in reports on transforms; families that are not listed use the default report."""
@@ -51,9 +49,7 @@ ROLE_REPORTS: Mapping[Role, FamilyReport] = {
 }
 """Reports on images without a transform, by their role, in the order of sections in a report."""
 
-NATURAL_ROBUSTNESS = "natural_robustness"
-"""Key of the figures of several data sets."""
-
+NATURAL_ROBUSTNESS = "natural_robustness"  # key of the figures of several data sets
 _KEY = re.compile(r"[a-z0-9][a-z0-9_]*")
 _OTHERS = (*ROLE_REPORTS.values(), budgets.REPORT, streams.REPORT, detection.REPORT)
 _RESERVED = frozenset({*(report.key for report in _OTHERS), NATURAL_ROBUSTNESS, "comparison", "models"})

@@ -1,4 +1,4 @@
-"""Reports on accuracies by transform and level: ImageNet-S, -Syn2Nat, -3DCC, LAION-C, and families without a report."""
+"""Reports on accuracies: ImageNet-S, -Syn2Nat, -3DCC, -W, LAION-C, and families without a report of their own."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pipeline.evaluate.report.join import condition_scores, top1_errors
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.evaluate.report.real_labels import has_imagenet_labels
-from pipeline.evaluate.report.subject import CALIBRATION, Subject
+from pipeline.evaluate.report.subject import CALIBRATION, Means, Subject, means_of
 from pipeline.evaluate.report.views import INTERVAL, PLAIN, WIDTH
 from pipeline.evaluate.results.predictions import ConditionPredictions
-from pipeline.transforms import imagenet_3dcc_noise, imagenet_s, laion_c, syn2nat
+from pipeline.transforms import imagenet_3dcc_noise, imagenet_s, imagenet_w, laion_c, syn2nat
 from pipeline.transforms.family import Family
 
 MEAN_ACCURACY, ACCURACY = Metric("mean accuracy", 1), Metric("accuracy", 1)
@@ -41,22 +41,15 @@ TABLE = Pivot(
 def accuracy_report(
     family: Family,
     names: Callable[[str], TransformNames] = lambda name: TransformNames("all transforms"),
-    more: Callable[[Subject], Iterator[Measure]] = lambda subject: iter(()),
-    published: str = "",
-    levels: bool = True,
-    options: dict[str, Any] | None = None,
+    more: Callable[[Subject], Iterator[Measure]] = lambda subject: iter(()),  # further measures
+    published: str = "",  # data set of the published figures, which are of models with 1000 classes
+    levels: bool = True,  # there are accuracies by transform and level; without, there is one level
+    options: dict[str, Any] | None = None,  # benchmark, noun for its transforms, and its levels, as for Grid
     **shown: Any,
 ) -> FamilyReport:
     """Return the report on a family whose transforms produce images, not sequences.
 
-    Args:
-        family: The family.
-        names: Returns how a transform is shown.
-        more: Returns further measures.
-        published: Data set of the published figures, which are of models with 1000 classes.
-        levels: Whether there are accuracies by transform and level; without, there is one level.
-        options: Benchmark, noun for its transforms, and its levels, as for ``Grid``.
-        shown: Fields of the report that differ from those of most families.
+    ``shown`` are fields of the report that differ from those of most families.
     """
 
     def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
@@ -192,8 +185,7 @@ IMAGENET_3DCC = accuracy_report(
 
 MEAN_SUPERCLASS, SUPERCLASS = Metric("mean superclass accuracy", 1), Metric("superclass accuracy", 1)
 
-NONE = -1
-"""Superclass of classes in none of them."""
+NONE = -1  # superclass of classes in none of them
 
 
 def _right(evaluation: Evaluation, predicted: ConditionPredictions) -> Floats:
@@ -260,4 +252,104 @@ LAION_C = FamilyReport(
         "disadvantage. Images of the 715 classes that are in no superclass are left out.",
     },
     sources=("Li, Klein, Brendel, Geirhos and Zimmermann, ICML 2025 (LAION-C)",),
+)
+
+
+# ImageNet-W: what a watermark costs, and how often networks answer it with "carton"
+
+GAP = Metric("IN-W gap", 1, "difference", of_clean=True)
+CARTON_GAP = Metric("carton gap", -1, "difference", of_clean=True)
+PROBABILITY = Metric("probability of carton", -1)
+CLEAN_PROBABILITY = Metric("clean probability of carton", of_clean=True)
+PROBABILITY_GAP = Metric("carton probability gap", -1, "difference", of_clean=True)
+CARTON_PROBABILITY = Metric("probability of carton on carton images")
+ANSWERS = Metric("answers carton", -1)
+
+
+def measure_imagenet_w(evaluation: Evaluation, context: Context) -> Iterator[Results]:
+    """Yield the results of an evaluation on ImageNet-W. Gaps are over the images that have a clean version."""
+    subject = Subject(evaluation, context, condition_scores(evaluation, _of_carton))
+    scores, paired = subject.scores, subject.paired
+    labels, of_imagenet = scores.images.labels, has_imagenet_labels(evaluation)
+    carton = (labels == imagenet_w.CARTON) & of_imagenet
+    measures = [*subject.grid.estimate(ACCURACY, lambda means: 1 - means.cells[..., 0, 0])]
+    if paired and subject.clean:
+        measures += paired.estimate(GAP, _gap)
+        measures += paired.estimate(CLEAN_ACCURACY, lambda means: 1 - means.others[..., 0])
+        rows = np.flatnonzero(carton[subject.clean.rows])
+        if rows.size:
+            cartons = subject.grid_of(subject.errors[subject.clean.rows[rows]], subject.clean.errors[rows, None])
+            measures += cartons.estimate(CARTON_GAP, _gap)
+    if of_imagenet:
+        measures += means_of([ANSWERS], scores.values[..., 2], context.resamples)
+        measures += _probabilities(subject)
+    if carton.any():
+        measures += means_of([CARTON_PROBABILITY], scores.values[carton][..., 3], context.resamples)
+    else:
+        reason = "it has no image of this class" if of_imagenet else "its labels are not those of ImageNet"
+        context.warn(f"{evaluation.folder}: no carton gap, because {reason}")
+    yield subject.results(
+        IMAGENET_W,
+        measures,
+        counts={"images": (len(labels), 0), "carton images": (int(carton.sum()), 0)},
+        transforms={name: TransformNames() for name in imagenet_w.FAMILY.names},
+        published="imagenet-w" if of_imagenet else "",
+    )
+
+
+def _of_carton(evaluation: Evaluation, predicted: ConditionPredictions) -> Floats:
+    """Return error, probability of carton, whether it is the answer, and the probability of the label, (S, 4)."""
+    shortcut = predicted.shortcut_probability
+    columns = [
+        top1_errors(evaluation, predicted),
+        np.full(len(predicted.labels), np.nan) if shortcut is None else shortcut[:, 0],
+        predicted.top1[:, 0] == imagenet_w.CARTON,
+        predicted.label_probability[:, 0],
+    ]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _probabilities(subject: Subject) -> Iterator[Measure]:
+    """Yield the mean probability of carton, that on the clean images, and how much larger the former is."""
+    marked, clean, context = subject.scores.values[..., 1], subject.clean, subject.context
+    folder, again = subject.evaluation.folder, "evaluate again into a new folder"
+    if np.isnan(marked).any():
+        context.warn(f"{folder}: no probability of carton, because it was not recorded: {again}")
+        return
+    yield from means_of([PROBABILITY], marked, context.resamples)
+    if clean is None:
+        return
+    if clean.shortcuts is None or np.isnan(clean.shortcuts).any():
+        context.warn(f"{folder}: no carton probability gap, because its clean images have none: {again}")
+    else:
+        paired = subject.grid_of(marked[clean.rows], clean.shortcuts[:, None])
+        yield from paired.estimate(CLEAN_PROBABILITY, lambda means: means.others[..., 0])
+        yield from paired.estimate(PROBABILITY_GAP, lambda means: means.cells[..., 0, 0] - means.others[..., 0])
+
+
+def _gap(means: Means) -> Floats:
+    """Return the accuracy minus that on the clean images, (...)."""
+    return np.asarray(means.others[..., 0] - means.cells[..., 0, 0])
+
+
+IMAGENET_W = FamilyReport(
+    family=imagenet_w.FAMILY.name,
+    key="imagenet_w",
+    measure=measure_imagenet_w,
+    metrics=(
+        *(GAP, CARTON_GAP, ACCURACY, CLEAN_ACCURACY, ANSWERS),
+        *(PROBABILITY, CLEAN_PROBABILITY, PROBABILITY_GAP, CARTON_PROBABILITY),
+    ),
+    leads=(GAP.name, ACCURACY.name),
+    note=f"Percent, gaps in percentage points, {INTERVAL}. A negative IN-W gap and a positive carton gap show that the "
+    "model relies on the watermark. Gaps need an evaluation on clean images of the same preparation.",
+    glossary={
+        "IN-W gap, carton gap": "The accuracy on watermarked images minus that on the same images without the "
+        "watermark: over all images, and over those of the class carton, of which the validation set of ImageNet has "
+        "50.",
+        "Probability of carton, carton probability gap": "The mean probability of the class carton over all "
+        "watermarked images, and that minus the same on the clean images. The gap is the most sensitive of these "
+        "figures: it needs no image whose answer changes.",
+    },
+    sources=("Li et al., CVPR 2023 (ImageNet-W)",),
 )
