@@ -30,18 +30,13 @@ from pipeline.text import counted
 class Ranking:
     """The models of a data set, ranked by a metric.
 
-    Attributes:
-        section: The data set.
-        metric: The metric.
-        values: Measure by model.
-        ranks: First and last rank that a model may have, by model, from 1: models that differ by no more than chance
-            explains share ranks. Models that cannot be compared have none.
+    Models that differ by no more than chance explains share ranks. Models that cannot be compared have none.
     """
 
     section: Section
     metric: Metric
-    values: Mapping[str, Measure]
-    ranks: Mapping[str, tuple[int, int]]
+    values: Mapping[str, Measure]  # by model
+    ranks: Mapping[str, tuple[int, int]]  # first and last rank that a model may have, by model, from 1
 
     def difference(self, one: str, other: str) -> Measure | None:
         """Return the difference of two models that can be compared; None for others."""
@@ -121,19 +116,6 @@ def ranking(section: Section, metric: Metric | None) -> Ranking | None:
             below[better] += 1
     ranks = {model: (1 + above[model], len(models) - below[model]) for model in models}
     return Ranking(section, metric, values, ranks)
-
-
-def rank_text(ranks: tuple[int, int]) -> str:
-    """Return the ranks that a model may have, such as ``2-3``."""
-    first, last = ranks
-    return str(first) if first == last else f"{first}-{last}"
-
-
-def mean_ranks(rankings: Sequence[Ranking], models: Iterable[str]) -> dict[str, float]:
-    """Return the mean rank of each model over the rankings that have all models; empty if fewer than two have."""
-    names = list(models)
-    complete = [each for each in rankings if each.ranks.keys() == set(names)]
-    return {model: float(np.mean([each.ranks[model] for each in complete])) for model in names if len(complete) > 1}
 
 
 # Several data sets
@@ -247,29 +229,17 @@ MARK = "(published)"
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure of a reference model as a paper prints it. It enters no computation.
+    """A figure of a reference model as a paper prints it. It enters no computation."""
 
-    Attributes:
-        model: Name as printed, and a mark.
-        section: Title of the section that it is compared in.
-        family: Key of the report of this section.
-        transform: Name of the transform; empty for figures of a whole data set.
-        metric: Name of the metric.
-        value: Value, in the unit of measures.
-        source: Paper that prints it.
-        baseline: Name of the baseline; empty if the value is not normalised.
-        level: Level of the transform; None for all.
-    """
-
-    model: str
-    section: str
-    family: str
-    transform: str
+    model: str  # as printed, and a mark
+    section: str  # title of the section that it is compared in
+    family: str  # key of the report of this section
+    transform: str  # empty for figures of a whole data set
     metric: str
-    value: float
-    source: str
-    baseline: str
-    level: int | None = None
+    value: float  # in the unit of measures
+    source: str  # paper that prints it
+    baseline: str  # empty if the value is not normalised
+    level: int | None = None  # None for all
 
 
 def published_figures(sections: Iterable[Section], families: Mapping[str, Sequence[str]]) -> Iterator[PublishedFigure]:

@@ -11,21 +11,20 @@ from typing import TypeVar
 from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.evaluate.report.join import Images, Warn, differing_settings
-from pipeline.evaluate.report.load import AnyTested, Evaluation
+from pipeline.evaluate.report.load import Evaluation, Tested
 from pipeline.evaluate.results.folder import DESCRIPTIVE, DISPLAY_NAME, MAX_NAME_LENGTH, is_display_name
 from pipeline.tasks.library import load, shipped
 from pipeline.text import printable
 
-T = TypeVar("T", bound=AnyTested)
+T = TypeVar("T", bound=Tested)
 
 NOT_IDENTITY = {"name", "spec", "weights", *DESCRIPTIVE}
 """Fields of ``[model]`` that may differ between evaluations of one model: names, locations of files, descriptions."""
 
-DIGEST_LENGTH = 8
-"""Number of digits of a manifest's digest that are appended to ambiguous data set names."""
+DIGEST_LENGTH = 8  # number of digits of a manifest's digest that are appended to ambiguous data set names
 
 
-def identity(evaluation: AnyTested) -> Mapping[str, object]:
+def identity(evaluation: Tested) -> Mapping[str, object]:
     """Return the fields that identify the evaluated model: digests and the number of classes."""
     return evaluation.table.model.model_dump(mode="json", exclude=NOT_IDENTITY)
 
@@ -46,7 +45,7 @@ def as_built(evaluation: Evaluation, manifests: Mapping[str, str]) -> Evaluation
     return replace(evaluation, table=evaluation.table.model_copy(update={"data_set": built}))
 
 
-def model_names(tested: Sequence[AnyTested], rename: Mapping[str, str], warn: Warn) -> dict[str, str]:
+def model_names(tested: Sequence[Tested], rename: Mapping[str, str], warn: Warn) -> dict[str, str]:
     """Return the display name of each evaluated model, by location of the evaluation.
 
     The same weights and code under several names are one model, which has the user's name or else the first one. Names
@@ -62,7 +61,7 @@ def model_names(tested: Sequence[AnyTested], rename: Mapping[str, str], warn: Wa
         if not is_display_name(new):
             raise UserError(f"invalid name {new[:MAX_NAME_LENGTH]!a}: use {DISPLAY_NAME}")
     names = {location: rename.get(name, name) for location, name in recorded.items()}
-    models: dict[str, list[AnyTested]] = {}
+    models: dict[str, list[Tested]] = {}
     for each in sorted(tested, key=lambda each: recorded[each.location] not in rename):
         models.setdefault(str(identity(each)), []).append(each)
     for of_model in models.values():
@@ -79,7 +78,7 @@ def model_names(tested: Sequence[AnyTested], rename: Mapping[str, str], warn: Wa
     return names
 
 
-def _are_apart(one: AnyTested, other: AnyTested) -> bool:
+def _are_apart(one: Tested, other: Tested) -> bool:
     """Return whether tests of one model under two names differ on purpose, as in a comparison of precisions."""
     first, second = one.table, other.table
     same_images = type(first) is type(second) and first.data_set.manifest_sha256 == second.data_set.manifest_sha256
@@ -97,13 +96,13 @@ def renamed(tested: T, names: Mapping[str, str], temporary: Collection[str] = ()
     return replace(tested, folder=inside) if tested.location in temporary else tested
 
 
-def check_model_names(evaluations: Iterable[AnyTested]) -> None:
+def check_model_names(evaluations: Iterable[Tested]) -> None:
     """Check that no two models share a name.
 
     Raises:
         UserError: If two different models have the same name.
     """
-    first: dict[str, AnyTested] = {}
+    first: dict[str, Tested] = {}
     for evaluation in evaluations:
         other = first.setdefault(evaluation.table.model.name, evaluation)
         if identity(evaluation) != identity(other):

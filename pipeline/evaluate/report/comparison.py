@@ -36,8 +36,7 @@ MAX_PAIRED = 6
 
 NOT_DRAWN = "Models that cannot be compared are not drawn."
 
-CLEAN_ERRORS = ("top-1 error", "clean error")
-"""Names of published figures that are errors on clean images."""
+CLEAN_ERRORS = ("top-1 error", "clean error")  # names of published figures that are errors on clean images
 
 SIZES: Mapping[str, tuple[str, NumberFormat]] = {
     "parameters (millions)": ("parameters", NumberFormat(1e-6, 1, grouped=True)),
@@ -48,21 +47,12 @@ SIZES: Mapping[str, tuple[str, NumberFormat]] = {
 
 @dataclass(frozen=True)
 class ReportModel:
-    """A model of a report.
-
-    Attributes:
-        name: Name of the model.
-        note: Remark of the user, for example how the model was trained; empty for none. Different remarks of several
-            evaluations are joined.
-        parameters: Number of parameters; None if unknown.
-        multiply_adds: Number of multiply-add operations for one image; None if unknown, or if it differs between
-            evaluations, since it depends on the size of images.
-    """
+    """A model of a report."""
 
     name: str
-    note: str = ""
+    note: str = ""  # of the user, for example how it was trained; those of several evaluations are joined
     parameters: int | None = None
-    multiply_adds: int | None = None
+    multiply_adds: int | None = None  # for one image; None if they differ, since they depend on the size of images
 
 
 def models_of(evaluated: Iterable[ModelTable]) -> list[ReportModel]:
@@ -84,11 +74,6 @@ def models_of(evaluated: Iterable[ModelTable]) -> list[ReportModel]:
         )
         for name, of_model in tables.items()
     ]
-
-
-def rankings_of(sections: Iterable[Section]) -> list[across.Ranking]:
-    """Return the ranking of each data set on which at least two models can be compared."""
-    return [found for section in sections if (found := across.ranking(section, across.leading_metric(section)))]
 
 
 def model_table(models: Sequence[ReportModel]) -> Iterator[Table]:
@@ -163,7 +148,8 @@ def _ranked(each: across.Ranking, model: str) -> Number:
     """Return the value of a model with its rank."""
     if model not in each.values:
         return MISSING
-    rank = across.rank_text(each.ranks[model]) if model in each.ranks else ""
+    first, last = each.ranks.get(model, ("", ""))
+    rank = str(first) if first == last else f"{first}-{last}"
     return replace(cell(each.section.models[model], each.metric, each.values[model]), partial=False, rank=rank)
 
 
@@ -209,12 +195,9 @@ def _directed(each: across.Ranking) -> str:
 
 # Scatter plots
 
-Metrics = Sequence[tuple[Section, Metric]]
-"""Sections, and the metric of each that models are compared by."""
-
 
 def _clean_accuracy_table(
-    sections: Sequence[Section], metrics: Metrics, published: Sequence[across.PublishedFigure]
+    sections: Sequence[Section], metrics: Sequence[tuple[Section, Metric]], published: Sequence[across.PublishedFigure]
 ) -> Iterator[Table]:
     """Yield the table and plots of clean accuracy and robustness; nothing if no plot has two models."""
     clean = [section for section in sections if section.report.is_clean]
@@ -228,8 +211,7 @@ def _clean_accuracy_table(
                 model: fallback.get(model, math.nan) if math.isnan(each.clean_accuracy) else each.clean_accuracy
                 for model, each in section.models.items()
             }
-            points = [*_points(section, metric, accuracies), *_published_points(section, metric, published)]
-            plots += _scatter(section, metric, axis, points)
+            plots += _scatter(section, metric, axis, accuracies, _published_points(section, metric, published))
     note = (
         "Clean accuracy is that on the clean versions of the images or, for natural images, on clean images of the "
         "same classes" + (f"; for other data sets, that on {best.title}. " if best else ". ") + NOT_DRAWN
@@ -245,23 +227,15 @@ def _clean_accuracy_table(
     yield from _scatter_table("clean accuracy and robustness", note, plots)
 
 
-def _size_table(metrics: Metrics, models: Sequence[ReportModel]) -> Iterator[Table]:
+def _size_table(metrics: Sequence[tuple[Section, Metric]], models: Sequence[ReportModel]) -> Iterator[Table]:
     """Yield the table and plots of sizes and the metrics of data sets; nothing if no plot has two models."""
     plots: list[Panel] = []
     for title, (attribute, format_) in SIZES.items():
         sizes = {printable(model.name): float(getattr(model, attribute) or math.nan) for model in models}
         for section, metric in metrics:
-            plots += _scatter(section, metric, Axis(title, format_, logarithmic=True), _points(section, metric, sizes))
+            plots += _scatter(section, metric, Axis(title, format_, logarithmic=True), sizes)
     note = f"Sizes are on a logarithmic scale. Multiply-adds are for one image. {NOT_DRAWN}"
     yield from _scatter_table("model size", note, plots)
-
-
-def _points(section: Section, metric: Metric, positions: Mapping[str, float]) -> Iterator[Point]:
-    """Yield the models of a section that can be compared and have a position on the horizontal axis."""
-    for model in across.comparable_models(section, metric):
-        x, measure = positions.get(model, math.nan), section.models[model].whole(metric.name)
-        if not math.isnan(x) and measure:
-            yield Point(model, x, measure.value)
 
 
 def _published_points(section: Section, metric: Metric, published: Iterable[across.PublishedFigure]) -> Iterator[Point]:
@@ -274,9 +248,23 @@ def _published_points(section: Section, metric: Metric, published: Iterable[acro
             yield Point(printable(each.model), 1 - errors[each.model, each.source], each.value, published=True)
 
 
-def _scatter(section: Section, metric: Metric, axis: Axis, points: Iterable[Point]) -> Iterator[Panel]:
-    """Yield the plot of a metric if at least two models have a point."""
-    points = list(points)
+def _scatter(
+    section: Section,
+    metric: Metric,
+    axis: Axis,
+    positions: Mapping[str, float],
+    published: Iterable[Point] = (),
+) -> Iterator[Panel]:
+    """Yield the plot of the models that can be compared and have a position, if there are at least two of them."""
+    found = {model: section.models[model].whole(metric.name) for model in across.comparable_models(section, metric)}
+    points = [
+        *(
+            Point(model, positions[model], each.value)
+            for model, each in found.items()
+            if each and not math.isnan(positions.get(model, math.nan))
+        ),
+        *published,
+    ]
     if sum(not point.published for point in points) > 1:
         unit = f" ({metric.format.unit})" if metric.format.unit else ""
         yield Panel(section.title, points, axis, Axis(f"{metric.name}{unit}", metric.format))

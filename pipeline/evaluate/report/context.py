@@ -13,12 +13,12 @@ from pipeline.evaluate.report.combine import check_baseline, display_names, iden
 from pipeline.evaluate.report.join import (
     Conflict,
     Images,
-    Key,
     Match,
     Rows,
     Scores,
     Untransformed,
     Warn,
+    condition_scores,
     differing_settings,
     digest_of_ids,
     join,
@@ -31,25 +31,20 @@ from pipeline.evaluate.report.join import (
 from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Results
 from pipeline.evaluate.report.real_labels import RealLabels, Reason
+from pipeline.recipes.attacks import AttackedModel
 from pipeline.storage import Store
 from pipeline.text import printable
+from pipeline.transforms.family import Condition
 
 
 @dataclass(frozen=True)
 class CleanError:
-    """The clean errors of the images of a data set at ``rows``, those that have a clean version.
+    """The clean errors of the images of a data set that have a clean version."""
 
-    Attributes:
-        errors: Whether the clean version of each is misclassified, (len(rows),).
-        rows: Rows of these images.
-        shortcuts: Probability of the class that a shortcut leads to for each of them; None if it was not recorded.
-        encoded: How the clean images are stored.
-    """
-
-    errors: Flags
-    rows: Rows
-    shortcuts: Floats | None
-    encoded: str
+    errors: Flags  # whether the clean version of each is misclassified, (len(rows),)
+    rows: Rows  # of these images
+    shortcuts: Floats | None  # probability of the class that a shortcut leads to; None if it was not recorded
+    encoded: str  # how the clean images are stored
 
     @property
     def value(self) -> float:
@@ -58,25 +53,14 @@ class CleanError:
 
 
 class Context:
-    """The shared state of a report.
-
-    Attributes:
-        evaluations: All evaluations of the report.
-        baseline: Evaluations of the model that metrics are normalised by; empty if none was given.
-        chosen: Locations of the evaluations on clean images to use if several are possible.
-        resamples: Number of bootstrap draws.
-        real: Reassessed labels of validation images, or why there are none.
-        warnings: Warnings for the reader, without duplicates.
-        clean: Predictions of evaluations on clean images, by location.
-        images: Images of each evaluation, by its location.
-    """
+    """The shared state of a report, with its warnings and the images of each evaluation, by its location."""
 
     def __init__(
         self,
         evaluations: Sequence[Evaluation],
-        baseline: Sequence[Evaluation],
-        chosen: Collection[str],
-        resamples: int,
+        baseline: Sequence[Evaluation],  # of the model that metrics are normalised by; empty if none was given
+        chosen: Collection[str],  # locations of the evaluations on clean images to use if several are possible
+        resamples: int,  # number of bootstrap draws
         real: RealLabels | Reason,
     ) -> None:
         self.evaluations, self.baseline, self.chosen = evaluations, baseline, chosen
@@ -84,9 +68,9 @@ class Context:
         check_baseline(baseline)
         self._names = display_names(evaluations, self.warn)
         self.clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
-        self._clean_of_baseline = [read_untransformed(each) for each in baseline if each.role == "clean"]
+        self.clean_of_baseline = [read_untransformed(each) for each in baseline if each.role == "clean"]
         self._check_clean()
-        for each in (*self.clean.values(), *self._clean_of_baseline):
+        for each in (*self.clean.values(), *self.clean_of_baseline):
             if each.evaluation.encoded.endswith(LOSSY):
                 self.warn(
                     f"{each.evaluation.folder}: its clean images were compressed again, {each.evaluation.encoded}, so "
@@ -148,19 +132,13 @@ class Context:
     def baseline_values(
         self,
         evaluation: Evaluation,
-        scores: Scores[Key],
-        read: Callable[[Evaluation], Scores[Key] | None],
-        benchmark: Callable[[Key], bool],
-    ) -> tuple[Evaluation, dict[Key, Floats]] | None:
+        scores: Scores,
+        benchmark: Collection[str],  # transforms that means are over; over all if there are none of them
+        read: Callable[[Evaluation], Scores | None] = condition_scores,
+    ) -> tuple[Evaluation, dict[Condition, Floats]] | None:
         """Return an evaluation of the baseline, and its values of each column that it has, for the images of another.
 
-        The values are (images, ...). None if the baseline has none of them.
-
-        Args:
-            evaluation: Evaluation to normalise.
-            scores: Its scores.
-            read: Reads the scores of an evaluation of the baseline; None if it has none of these.
-            benchmark: Returns whether means are over a column. If they are over none, they are over all.
+        The values are (images, ...). None if the baseline has none of them, that is if ``read`` returns None.
 
         Raises:
             UserError: If no evaluation of the baseline has the same profile, images and labels, if two have the same
@@ -177,7 +155,7 @@ class Context:
         candidates = [(each, found) for each in same if (found := read(each))]
         if not candidates:
             return None
-        columns: dict[Key, tuple[Evaluation, Floats]] = {}
+        columns: dict[Condition, tuple[Evaluation, Floats]] = {}
         reasons: list[str] = []
         for other, other_scores in candidates:
             common = match(scores.images, other_scores.images)
@@ -202,7 +180,8 @@ class Context:
                 "baseline on the same data set"
             )
         missing = [key for key in scores.keys if key not in columns]
-        needed = [key for key in missing if benchmark(key)] if any(map(benchmark, scores.keys)) else missing
+        counted = [key for key in scores.keys if key.transform in benchmark] or scores.keys
+        needed = [key for key in missing if key in counted]
         what = f"the baseline {name!r} lacks {list_names([str(key) for key in needed or missing])}"
         if needed:
             raise UserError(
@@ -214,34 +193,19 @@ class Context:
         values = {key: columns[key][1] for key in scores.keys if key in columns}
         return columns[next(iter(values))][0], values
 
-    def clean_error_of_baseline(self, evaluation: Evaluation, images: Images) -> CleanError | None:
-        """Return the clean error of the baseline for some images of one of its evaluations; None if there is none."""
-        return self._clean_error(evaluation, images, self._clean_of_baseline, self.warn)
-
-    def clean_error(self, evaluation: Evaluation, images: Images) -> CleanError | None:
-        """Return the error of the same model on the clean versions of some images; None if there are none.
+    def clean_error(
+        self,
+        evaluation: Evaluation,
+        images: Images,
+        candidates: Sequence[Untransformed] | None = None,  # default: those of the evaluated model
+        warn: Warn | None = None,  # default: warn in the report
+    ) -> CleanError | None:
+        """Return the error of a model on the clean versions of images; None if no candidate has them.
 
         Raises:
             UserError: If several evaluations fit, or if images with the same id have different labels.
         """
-        return self._clean_error(evaluation, images, self._clean_of_model(evaluation), self.warn)
-
-    def clean_error_of_attacked(self, evaluation: Evaluation, images: Images) -> CleanError | None:
-        """Return the error of the attacked model on the clean versions of adversarial images; None if there is none.
-
-        The model is recognised by its digest, and by its name if several names have this digest.
-        """
-        if evaluation.table.attack is None:
-            return None
-        attacked = evaluation.table.attack.model
-        same = [clean for clean in self.clean.values() if clean.evaluation.table.model.digest == attacked.digest]
-        named = [clean for clean in same if clean.evaluation.table.model.name == attacked.name]
-        return self._clean_error(evaluation, images, named or same, lambda text: None)
-
-    def _clean_error(
-        self, evaluation: Evaluation, images: Images, candidates: Sequence[Untransformed], warn: Warn
-    ) -> CleanError | None:
-        """Return the error on the clean versions of images by evaluations of one model; None if none has them."""
+        candidates, warn = self._clean_of_model(evaluation) if candidates is None else candidates, warn or self.warn
         joined = [(clean, join(evaluation, images, clean.evaluation, clean.images)) for clean in candidates]
         fits = {clean.evaluation.location: (clean, common) for clean, common in joined if isinstance(common, Match)}
         if not fits:
@@ -258,6 +222,17 @@ class Context:
         recorded = clean.predicted.shortcut_probability
         shortcuts = None if recorded is None else recorded[common.others, 0]
         return CleanError(clean.top1_errors[common.others], common.rows, shortcuts, clean.evaluation.encoded)
+
+    def clean_error_of_attacked(
+        self, attacked: AttackedModel, evaluation: Evaluation, images: Images
+    ) -> CleanError | None:
+        """Return the error of the attacked model on the clean versions of adversarial images; None if there is none.
+
+        The model is recognised by its digest, and by its name if several names have this digest.
+        """
+        same = [clean for clean in self.clean.values() if clean.evaluation.table.model.digest == attacked.digest]
+        named = [clean for clean in same if clean.evaluation.table.model.name == attacked.name]
+        return self.clean_error(evaluation, images, named or same, lambda text: None)
 
     def _only(self, what: str, fits: Sequence[Untransformed]) -> Untransformed:
         """Return the only evaluation that fits, or the chosen one. Raise UserError if several are left."""
@@ -277,11 +252,8 @@ class Context:
                 if isinstance(common, Match):
                     self._only(f"versions of the same {len(common.rows):,} images by {first.model!r}", [one, other])
 
-    def name_of_attacked(self, evaluation: Evaluation) -> str:
+    def name_of_attacked(self, attacked: AttackedModel) -> str:
         """Return the printable name of the attacked model: that of an evaluation of it, or that in the data set."""
-        if evaluation.table.attack is None:
-            return ""
-        attacked = evaluation.table.attack.model
         names = [
             each.model
             for each in self.evaluations
@@ -293,9 +265,7 @@ class Context:
     def clean_counterpart(self, evaluation: Evaluation, metric: str) -> Untransformed | None:
         """Return the same model's evaluation on clean images with the same labels; None if there is none.
 
-        Args:
-            evaluation: Evaluation on other natural images.
-            metric: Name of the metric that needs it, for the warning that no evaluation on clean images fits.
+        ``metric`` is the one that needs it, for the warning that there is none.
 
         Raises:
             UserError: If several evaluations fit.
@@ -368,9 +338,7 @@ def _warn_of_clean(evaluation: Evaluation, images: Images, clean: Untransformed,
         warn(f"{folder} and its clean images, {clean_folder}, may be prepared differently: one has no profile")
 
 
-def _mismatch(
-    evaluation: Evaluation, scores: Scores[Key], other: Evaluation, other_scores: Scores[Key], common: Match
-) -> str:
+def _mismatch(evaluation: Evaluation, scores: Scores, other: Evaluation, other_scores: Scores, common: Match) -> str:
     """Return why the baseline cannot be used: another profile, missing images or other labels; empty if it can."""
     profile, other_profile = evaluation.table.data_set.profile, other.table.data_set.profile
     if profile != other_profile:

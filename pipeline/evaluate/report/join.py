@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.arrays import Floats, Numbers
-from pipeline.evaluate.report.load import AnyTested, Evaluation, Flags
+from pipeline.evaluate.report.load import Evaluation, Flags, Tested
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.text import counted, printable
 from pipeline.transforms.family import Condition
 
 Rows = NDArray[np.int64]
-Key = TypeVar("Key", bound=Hashable)
-
 
 Warn = Callable[[str], None]
 """A function that adds a warning to the report."""
@@ -70,11 +68,11 @@ class ImageValues:
 
 
 @dataclass(frozen=True)
-class Scores(Generic[Key]):
-    """Values over the same images; ``keys`` names the columns. ``values`` has the shape (images, columns, ...)."""
+class Scores:
+    """Values over the same images by condition: ``values`` has the shape (images, conditions, ...)."""
 
     images: Images
-    keys: tuple[Key, ...]
+    keys: tuple[Condition, ...]
     values: Numbers
 
 
@@ -101,19 +99,24 @@ class ConditionImages:
         return latest
 
 
-def join_columns(evaluation: Evaluation, columns: Mapping[Key, ImageValues]) -> Scores[Key]:
+def join_columns(evaluation: Evaluation, columns: Mapping[Condition, ImageValues]) -> Scores:
     """Return the values of the images that all columns have in common.
 
     Raises:
         UserError: If the columns have no image in common, or disagree about a label.
     """
-    kinds = {id(column.images): column.images for column in columns.values()}
-    images = common_images(kinds.values())
+    kinds = image_sets(columns)
+    images = common_images(kinds)
     if not images.ids:
         raise UserError(f"{evaluation.folder}: no image was evaluated under every transform, so nothing can be shown")
-    rows = {kind: _rows(evaluation, images, kinds[kind]) for kind in kinds}
+    rows = {id(kind): _rows(evaluation, images, kind) for kind in kinds}
     values = [column.values[rows[id(column.images)]] for column in columns.values()]
     return Scores(images, tuple(columns), np.stack(values, axis=1))
+
+
+def image_sets(columns: Mapping[Condition, ImageValues]) -> list[Images]:
+    """Return the different sets of images of columns."""
+    return list({id(column.images): column.images for column in columns.values()}.values())
 
 
 def common_images(kinds: Iterable[Images]) -> Images:
@@ -152,12 +155,10 @@ def top1_errors(evaluation: Evaluation, predicted: ConditionPredictions) -> Flag
 
 def condition_scores(
     evaluation: Evaluation, value: Callable[[Evaluation, ConditionPredictions], Numbers] = top1_errors
-) -> Scores[Condition]:
+) -> Scores:
     """Return values of each image by condition, (images, conditions, ...).
 
-    Args:
-        evaluation: The evaluation.
-        value: Returns the values of the images of a condition, (S, ...). Default: 1 where it is misclassified.
+    ``value`` returns those of a condition, (S, ...); by default 1 where an image is misclassified.
 
     Raises:
         UserError: If an image has no label, or the predictions are damaged.
@@ -212,19 +213,12 @@ def list_names(names: Sequence[str], limit: int = 3) -> str:
 
 @dataclass(frozen=True)
 class Match:
-    """The common images of two sets.
+    """The common images of two sets."""
 
-    Attributes:
-        rows: Rows in the first set.
-        others: Rows of the same images in the second set.
-        by_position: Whether images are matched by their position in an array file instead of by id.
-        namesakes: Ids of both sets that name different photographs. These are no common images.
-    """
-
-    rows: Rows
-    others: Rows
-    by_position: bool = False
-    namesakes: tuple[str, ...] = ()
+    rows: Rows  # in the first set
+    others: Rows  # of the same images in the second set
+    by_position: bool = False  # images are matched by their position in an array file instead of by id
+    namesakes: tuple[str, ...] = ()  # ids of both sets that name different photographs, which are no common images
 
     @property
     def difference(self) -> str:
@@ -324,7 +318,7 @@ def unfit(evaluation: Evaluation, other: Evaluation) -> str:
     return ""
 
 
-def differing_settings(first: AnyTested, second: AnyTested) -> str:
+def differing_settings(first: Tested, second: Tested) -> str:
     """Return the settings that differ between two evaluations, with both values; empty if all are equal.
 
     Settings that one evaluation does not have, such as the preparation of images that are already prepared, are not

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,35 +39,24 @@ from pipeline.text import LONGEST_PATH, printable
 from pipeline.transforms.clean import FAMILY as CLEAN
 from pipeline.transforms.registry import FAMILIES
 
-MAX_CONDITIONS = 2000
-"""Maximum number of conditions of one evaluation: the page has a plot for each transform."""
-
-LOSSLESS, LOSSY = "(lossless)", "(lossy)"
-"""Ends of descriptions of encoders."""
-
+MAX_CONDITIONS = 2000  # maximum number of conditions of one evaluation: the page has a plot for each transform
+LOSSLESS, LOSSY = "(lossless)", "(lossy)"  # ends of descriptions of encoders
 BUDGET_COLUMNS = ("source_id", "right_before", "found", "smallest", "error")
 """Columns of searches that reports need."""
 
 Flags = NDArray[np.bool_]
-AnyTable = EvaluationTable | BudgetsTable
-Table_co = TypeVar("Table_co", bound=AnyTable, covariant=True)
+
 
 # Folders
 
 
 @dataclass(frozen=True)
-class Tested(Generic[Table_co]):
-    """The folder of a finished test of one model.
+class Tested:
+    """The folder of a finished test of one model."""
 
-    Attributes:
-        folder: Folder or URL as the user gave it, printable.
-        table: The settings.
-        store: Store that holds the files.
-    """
-
-    folder: str
-    table: Table_co
-    store: Store
+    folder: str  # or URL, as the user gave it, printable
+    table: EvaluationTable | BudgetsTable
+    store: Store  # holds the files
 
     @property
     def model(self) -> str:
@@ -92,10 +80,6 @@ class Tested(Generic[Table_co]):
         return self.store.root if "://" in self.store.root else str(Path(self.store.root).resolve())
 
 
-AnyTested = Tested[AnyTable]
-"""The folder of an evaluation or a search."""
-
-
 def role_of(family: str, task: Task | None) -> Role | None:
     """Return what images are to a report: the role of their task, or clean images; None if they have a transform."""
     if family != CLEAN.name:
@@ -104,8 +88,10 @@ def role_of(family: str, task: Task | None) -> Role | None:
 
 
 @dataclass(frozen=True)
-class Evaluation(Tested[EvaluationTable]):
-    """A finished evaluation of one model on one data set. ``table``: contents of ``evaluation.toml``."""
+class Evaluation(Tested):
+    """A finished evaluation of one model on one data set."""
+
+    table: EvaluationTable
 
     @property
     def role(self) -> Role | None:
@@ -205,24 +191,19 @@ def reading(folder: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class SearchedImages:
-    """The smallest budgets of images.
-
-    Attributes:
-        ids: Source ids, length S.
-        right_before: Whether the model is right without an attack, (S,).
-        smallest: Smallest budget, (S,): 0 where the model is wrong anyway, infinite where none was found.
-        failed: Number of further images that could not be attacked.
-    """
+    """The smallest budgets of images."""
 
     ids: Sequence[str]
-    right_before: Flags
-    smallest: Floats
-    failed: int
+    right_before: Flags  # the model is right without an attack, (S,)
+    smallest: Floats  # (S,): 0 where the model is wrong anyway, infinite where none was found
+    failed: int  # number of further images that could not be attacked
 
 
 @dataclass(frozen=True)
-class BudgetSearch(Tested[BudgetsTable]):
-    """A finished search for the smallest budgets of attacks on one model. ``table``: contents of ``budgets.toml``."""
+class BudgetSearch(Tested):
+    """A finished search for the smallest budgets of attacks on one model."""
+
+    table: BudgetsTable
 
     @cached_property
     def images(self) -> SearchedImages:

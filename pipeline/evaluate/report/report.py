@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain, groupby
 
+import numpy as np
+
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.bootstrap import RESAMPLES
 from pipeline.evaluate.report import across, combine, comparison, subject
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, detection, report_on, reports, streams
-from pipeline.evaluate.report.load import AnyTested, BudgetSearch, Evaluation, open_evaluation, open_folders
+from pipeline.evaluate.report.load import BudgetSearch, Evaluation, Tested, open_evaluation, open_folders
 from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, row, table_of
 from pipeline.evaluate.report.pivots import cell
 from pipeline.evaluate.report.real_labels import find_real_labels, read_real_labels
@@ -54,7 +56,8 @@ class ReportData:
     @cached_property
     def rankings(self) -> list[across.Ranking]:
         """The ranks of the models on each data set that at least two can be compared on."""
-        return comparison.rankings_of(self.sections)
+        found = (across.ranking(section, across.leading_metric(section)) for section in self.sections)
+        return list(filter(None, found))
 
     def rows(self) -> Iterator[Facts]:
         """Yield the rows of the tidy table: measures, counts, sizes of models, ranks, published figures."""
@@ -78,7 +81,9 @@ class ReportData:
     @property
     def mean_ranks(self) -> dict[str, float]:
         """The mean rank of each model; empty if fewer than two data sets have all models."""
-        return across.mean_ranks(self.rankings, dict.fromkeys(model for each in self.sections for model in each.models))
+        models = dict.fromkeys(model for each in self.sections for model in each.models)
+        complete = [each for each in self.rankings if each.ranks.keys() == models.keys()]
+        return {model: float(np.mean([each.ranks[model] for each in complete])) for model in models if len(complete) > 1}
 
     def figures(self) -> dict[str, dict[str, dict[str, float]]]:
         """Return the metrics of whole data sets by model, data set and name; of several levels, those of the lowest."""
@@ -301,7 +306,7 @@ def _provenance(
         **({"command": printable(command, LONGEST_MESSAGE)} if command else {}),
         "confidence intervals": f"bootstrap over images, {resamples:,} draws, seed 0",
     }
-    tested: Sequence[AnyTested] = (*baseline, *evaluations, *searches)
+    tested: Sequence[Tested] = (*baseline, *evaluations, *searches)
     roles = {each.location: "budgets, " for each in searches} | {each.location: "baseline, " for each in baseline}
     for location, each in {each.location: each for each in tested}.items():
         table, role = each.table, roles.get(location, "")

@@ -31,15 +31,10 @@ from pipeline.transforms.family import Condition
 
 @dataclass(frozen=True)
 class Means:
-    """Means over images.
+    """Means over images."""
 
-    Attributes:
-        cells: By transform and level, (..., transforms, levels); NaN where a condition is missing.
-        others: Of other values of the same images, such as their clean errors, (..., values).
-    """
-
-    cells: Floats
-    others: Floats
+    cells: Floats  # by transform and level, (..., transforms, levels); NaN where a condition is missing
+    others: Floats  # of other values of the same images, such as their clean errors, (..., values)
 
 
 By = Literal["", "transform", "level", "both"]
@@ -54,26 +49,16 @@ class Grid:
 
     def __init__(
         self,
-        values: Floats,
-        conditions: Sequence[Condition],
+        values: Floats,  # (images, conditions)
+        conditions: Sequence[Condition],  # of each column
         *,
         resamples: int,
-        benchmark: Sequence[str] = (),
-        what: str = "transform",
-        levels: Sequence[int] = (),
-        others: Floats | None = None,
+        benchmark: Sequence[str] = (),  # transforms that means are over; over all if there are none of them
+        what: str = "transform",  # noun for one of them, such as corruption
+        levels: Sequence[int] = (),  # of the benchmark: means over part of them cover part of it
+        others: Floats | None = None,  # further values of the same images, (images, values)
     ) -> None:
-        """Draw the bootstrap samples.
-
-        Args:
-            values: Values (images, conditions).
-            conditions: Transform and level of each column.
-            resamples: Number of draws.
-            benchmark: Transforms that means are over. If there are none of them, means are over all transforms.
-            what: Noun for one of them, such as "corruption".
-            levels: Levels of the benchmark: means over part of them cover part of it.
-            others: Further values of the same images, (images, values).
-        """
+        """Draw the bootstrap samples."""
         self.transforms = list(dict.fromkeys(each.transform for each in conditions))
         self.levels = sorted({each.level for each in conditions})
         rows = [self.transforms.index(each.transform) for each in conditions]
@@ -118,9 +103,7 @@ class Grid:
     def covers(self, benchmark: Sequence[str] = (), what: str = "") -> str:
         """Return what a mean over the benchmark covers, such as ``12 of 15 corruptions``; empty for all of it.
 
-        Args:
-            benchmark: Part of the benchmark. Default: all of it.
-            what: Noun for one of its transforms. Default: that of the grid.
+        ``benchmark`` is part of the benchmark, all of it by default, and ``what`` the noun for one of its transforms.
         """
         names, what = benchmark or self._benchmark, what or self._what
         if not names:
@@ -136,13 +119,7 @@ class Grid:
         levels = ", with missing severities" if inside.sum() == len(names) else ""
         return f"{inside.sum()} of {counted(len(names), what)}{levels}"
 
-    def estimate(
-        self,
-        metric: Metric,
-        figure: Figure,
-        by: By = "",
-        covers: str | None = None,
-    ) -> Iterator[Measure]:
+    def estimate(self, metric: Metric, figure: Figure, by: By = "", covers: str | None = None) -> Iterator[Measure]:
         """Yield a metric with confidence intervals: of the data set, by transform, by level, or by both.
 
         Values that are NaN are left out.
@@ -223,18 +200,11 @@ def prediction_values(evaluation: Evaluation, predicted: ConditionPredictions) -
 class Subject:
     """An evaluation on transformed images, and what a family's measures are computed from.
 
-    Attributes:
-        evaluation: The evaluation.
-        context: State of the report.
-        scores: Values of images, (images, conditions) or (images, conditions, 5) as of ``prediction_values``; the first
-            is the error.
-        options: Benchmark, noun for its transforms, and its levels, as for ``Grid``.
+    ``scores`` are values of images, (images, conditions) or (images, conditions, values), of which the first is the
+    error; by default those of ``prediction_values``. ``options`` are benchmark, noun and levels, as for ``Grid``.
     """
 
-    def __init__(
-        self, evaluation: Evaluation, context: Context, scores: Scores[Condition] | None = None, **options: Any
-    ) -> None:
-        """Read the scores, by default those of ``prediction_values``."""
+    def __init__(self, evaluation: Evaluation, context: Context, scores: Scores | None = None, **options: Any) -> None:
         self.evaluation, self.context, self.options = evaluation, context, options
         self.scores = scores or condition_scores(evaluation, prediction_values)
         self.errors = self.scores.values[..., 0] if self.scores.values.ndim > 2 else self.scores.values
@@ -334,7 +304,7 @@ def calibration_of(subject: Subject) -> tuple[list[Measure], Facts]:
     return found, {RELIABILITY: bins}
 
 
-def _probabilities(scores: Scores[Condition], column: int) -> Floats:
+def _probabilities(scores: Scores, column: int) -> Floats:
     """Return one of the values of ``prediction_values``, (images, conditions). Rounding of float32 can exceed 1."""
     return np.minimum(scores.values[..., column], 1, dtype=np.float64)
 
@@ -342,7 +312,7 @@ def _probabilities(scores: Scores[Condition], column: int) -> Floats:
 def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[Measure], Facts]:
     """Return the calibration of an evaluation on images without a transform, and the bins of its diagram."""
     values = prediction_values(natural.evaluation, natural.predicted)[:, None]
-    scores = Scores[Condition](natural.images, (natural.predicted.condition,), values)
+    scores = Scores(natural.images, (natural.predicted.condition,), values)
     measures, bins = calibration_of(Subject(natural.evaluation, context, scores))
     return [each for each in measures if not each.transform and each.level is None], bins
 

@@ -86,7 +86,8 @@ def _measured(evaluation: Evaluation) -> Measured:
     if family.sequences:
         flips = next(iter(sequence_scores(evaluation).values()))
         kind, images, benchmark = Kind.SCORE, flips.images, perturbations.names("benchmark")
-        values = dict(zip(flips.keys, flips.values[..., 0].mean(axis=0).tolist(), strict=True))
+        names = (key.transform for key in flips.keys)
+        values = dict(zip(names, flips.values[..., 0].mean(axis=0).tolist(), strict=True))
     else:
         scores = condition_scores(evaluation)
         right_by: dict[str, list[float]] = {}

@@ -11,20 +11,9 @@ import numpy as np
 
 from pipeline.evaluate import metrics
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.families.attacks import (
-    NORMS,
-    Columns,
-    attack_of,
-    attack_text,
-    image_sets,
-    is_white_box,
-    read_attacks,
-    read_before,
-    shown_together,
-    warn_of_attack,
-    warn_of_samples,
-)
-from pipeline.evaluate.report.join import common_images, join_columns
+from pipeline.evaluate.report.families import attacks
+from pipeline.evaluate.report.families.attacks import NORMS, Columns, attack_of, is_white_box, read_before
+from pipeline.evaluate.report.join import common_images, image_sets, join_columns
 from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
 from pipeline.evaluate.report.measures import (
     FamilyReport,
@@ -53,14 +42,12 @@ from pipeline.evaluate.report.views import (
     Point,
     Table,
 )
-from pipeline.recipes.attacks import AttackEntry
+from pipeline.recipes.attacks import AttackEntry, budget_text
 from pipeline.text import counted, printable
 from pipeline.transforms.adversarial import FAMILY, MAX_BUDGETS
 from pipeline.transforms.family import Condition
 
-UNNAMED = "attacks"
-"""Name of attacks that belong to no recipe."""
-
+UNNAMED = "attacks"  # name of attacks that belong to no recipe
 PUBLISHED_RECIPES = ("robustart", "ares-white-box")
 """Attack recipes with published figures of models that were attacked themselves."""
 
@@ -70,9 +57,7 @@ AFTER_ATTACK = Metric("accuracy after attack", 1)
 SUCCESS_RATE = Metric("attack success rate", -1, of_clean=True)
 CLEAN_ACCURACY = Metric("clean accuracy", 1, of_clean=True)
 
-WCAR = "WCAR"
-"""Worst-case adversarial robustness: at the largest budgets, if the levels have no names."""
-
+WCAR = "WCAR"  # worst-case adversarial robustness: at the largest budgets, if the levels have no names
 MAGNITUDES = (f"{WCAR} small", f"{WCAR} middle", f"{WCAR} large")
 """WCAR at each of three levels, as RobustART names them."""
 
@@ -93,23 +78,23 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
 
     Evaluations that are part of the results of an earlier one have none of their own.
     """
-    group = shown_together(evaluation, context)
+    group = attacks.shown_together(evaluation, context)
     if group[0] is not evaluation:
         return
     for each in group:
-        warn_of_attack(each, context)
+        attacks.warn_of_attack(each, context)
     attack, white_box = attack_of(evaluation), is_white_box(evaluation)
-    columns = read_attacks(group)
+    columns = attacks.read_attacks(group)
     entries = {entry.name: entry for each in group for entry in attack_of(each).attacks}
     expected = list(dict.fromkeys(name for each in group for name in attack_of(each).expected))
     common = common_images(image_sets(columns))
-    warn_of_samples(columns, len(common.ids), evaluation.folder, context)
+    attacks.warn_of_samples(columns, len(common.ids), evaluation.folder, context)
     before = read_before(evaluation, common, context) if common.ids else None
     worst = _attacks_in(columns, entries, expected) if before and before.right.any() else {}
     measures = list(_worst_cases(evaluation, columns, before.right, worst, context)) if before and worst else []
     if before:
         measures += means_of([CLEAN_ACCURACY], before.right[before.known][:, None], context.resamples)
-    attacked = context.name_of_attacked(evaluation)
+    attacked = context.name_of_attacked(attack.model)
     title = section_title(attack.clean.name, attack.recipe, "white box" if white_box else f"transfer from {attacked}")
     levels = {name: sorted(key.level for key in columns if key.transform == name) for name in entries}
     imagenet = are_validation_images(evaluation, common.ids)
@@ -128,7 +113,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
                 NORMS[entries[name].norm],
                 name in expected,
                 levels={
-                    level: attack_text(name, entries[name].norm, entries[name].budgets[level - 1])
+                    level: f"{name} at {budget_text(entries[name].norm, entries[name].budgets[level - 1])}"
                     for level in levels[name]
                 },
             )
@@ -199,8 +184,8 @@ def _attacks_in(columns: Columns, entries: Mapping[str, AttackEntry], expected: 
     names = worst_case_names(max(len(entry.budgets) for entry in entries.values()))
     found: dict[str, WorstCase] = {}
     for level in sorted({condition.level for condition in columns}):
-        if attacks := [key.transform for key in columns if key.level == level and key.transform in counted_]:
-            found[names[level - 1]] = WorstCase(level, attacks, [each for each in expected if each not in attacks])
+        if tried := [key.transform for key in columns if key.level == level and key.transform in counted_]:
+            found[names[level - 1]] = WorstCase(level, tried, [each for each in expected if each not in tried])
     return found
 
 
@@ -210,9 +195,9 @@ def _worst_cases(
     """Yield WCAR at each level of budgets, over the images that all attacks have."""
     scores = join_columns(evaluation, columns)
     robust = metrics.robust_by_image(right, scores.values)
-    for name, (level, attacks, missing) in worst.items():
-        among = [scores.keys.index(Condition(attack, level)) for attack in attacks]
-        covers = f"{len(attacks)} of {counted(len(attacks) + len(missing), 'attack')}" if missing else ""
+    for name, (level, tried, missing) in worst.items():
+        among = [scores.keys.index(Condition(attack, level)) for attack in tried]
+        covers = f"{len(tried)} of {counted(len(tried) + len(missing), 'attack')}" if missing else ""
         survived = np.asarray(robust[:, among].all(axis=1, keepdims=True))
         yield from (replace(each, covers=covers) for each in means_of([Metric(name)], survived, context.resamples))
 
@@ -227,7 +212,7 @@ def _worst_case_table(section: Section) -> Iterator[Table]:
         names: dict[tuple[str, str], list[str]] = {}
         for name, worst in results.details["worst_cases"].items():
             names.setdefault((", ".join(worst["attacks"]), ", ".join(worst["missing"]) or NOTHING), []).append(name)
-        rows += ([model, ", ".join(of_attacks), *attacks] for attacks, of_attacks in names.items())
+        rows += ([model, ", ".join(figures), *tried] for tried, figures in names.items())
     columns = [Column(title, number=False) for title in ("model", "figures", "attacks", "missing")]
     note = (
         "WCAR counts the images that are classified correctly after all of these attacks. With the missing attacks, it "
@@ -265,11 +250,11 @@ def transfer_tables(found: Iterable[Results]) -> Iterator[Table]:
 def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Number]], lossy: set[str]) -> Table:
     """Return the matrix of one set of images, with a heat map for each attack."""
     targets = list(dict.fromkeys(target for row in matrix.values() for target in row))
-    attacks = list(dict.fromkeys(attack for attack, _ in matrix))
+    tried = list(dict.fromkeys(attack for attack, _ in matrix))
     missing = Number(math.nan)
     rows: list[Sequence[Cell]] = [
         [*key, *(matrix[key].get(target, missing) for target in targets)]
-        for attack in attacks
+        for attack in tried
         for key in matrix
         if key[0] == attack
     ]
@@ -285,7 +270,7 @@ def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Nu
             Axis("evaluated model", COUNT),
             Axis("accuracy of images that both get right"),
         )
-        for attack in attacks
+        for attack in tried
     ]
     note = (
         "Attack success rate in percent: of the images that the attacked and the evaluated model both get right, those "

@@ -9,26 +9,17 @@ import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.join import ConditionImages, Images, ImageValues, Rows, top1_errors
+from pipeline.evaluate.report.join import ConditionImages, Images, ImageValues, top1_errors
 from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.results.folder import EVALUATION_FILE
-from pipeline.recipes.attacks import MAX_ZERO_GRADIENTS, AttackTable, Norm, budget_text
+from pipeline.recipes.attacks import MAX_ZERO_GRADIENTS, AttackTable, Norm
 from pipeline.text import counted, printable
 from pipeline.transforms.family import Condition
 
-NORMS: Mapping[Norm, str] = {"linf": "L∞", "l2": "L2", "l1": "L1"}
-"""Name of each norm in reports."""
-
-INPUT_FIELDS = ("size", "mean", "std")
-"""Settings of a model's input that an attack takes gradients through."""
+NORMS: Mapping[Norm, str] = {"linf": "L∞", "l2": "L2", "l1": "L1"}  # name of each norm in reports
 
 Columns = Mapping[Condition, ImageValues]
 """Whether each image is right after the attack, by attack and level of its budget."""
-
-
-def attack_text(name: str, norm: Norm, budget: float) -> str:
-    """Return an attack at a budget as text, such as ``fgsm at 4/255``."""
-    return f"{name} at {budget_text(norm, budget)}"
 
 
 def attack_of(evaluation: Evaluation) -> AttackTable:
@@ -104,29 +95,17 @@ def read_attacks(evaluations: Sequence[Evaluation]) -> dict[Condition, ImageValu
     return columns
 
 
-def image_sets(columns: Columns) -> list[Images]:
-    """Return the different sets of images of columns."""
-    return list({id(column.images): column.images for column in columns.values()}.values())
-
-
 # Right before and after the attacks
 
 
 @dataclass(frozen=True)
 class Before:
-    """What is right before the attacks, by image.
+    """What is right before the attacks, by image, (S,)."""
 
-    Attributes:
-        known: Whether the evaluated model saw the clean version of each image, (S,).
-        right: Whether it is right on it, (S,).
-        both: Whether the attacked model is right on it as well, (S,); None for a white box, or if it is unknown.
-        encoded: How the clean images are stored.
-    """
-
-    known: Flags
-    right: Flags
-    both: Flags | None
-    encoded: str
+    known: Flags  # the evaluated model saw its clean version
+    right: Flags  # and is right on it
+    both: Flags | None  # the attacked model is right on it as well; None for a white box, or if it is unknown
+    encoded: str  # how the clean images are stored
 
 
 def read_before(evaluation: Evaluation, images: Images, context: Context) -> Before | None:
@@ -143,7 +122,8 @@ def read_before(evaluation: Evaluation, images: Images, context: Context) -> Bef
             f"the clean images, {printable(attack.clean.name)}, is given: add it"
         )
         return None
-    known, right = (_mask(rows, len(images.ids)) for rows in (clean.rows, clean.rows[~clean.errors]))
+    every = np.arange(len(images.ids))
+    known, right = (np.isin(every, rows) for rows in (clean.rows, clean.rows[~clean.errors]))
     if not right.any():
         context.warn(
             f"{evaluation.folder}: no AR and WCAR, because {evaluation.model!r} gets none of {len(right):,} images "
@@ -151,21 +131,14 @@ def read_before(evaluation: Evaluation, images: Images, context: Context) -> Bef
         )
     if is_white_box(evaluation):
         return Before(known, right, None, clean.encoded)
-    source = context.clean_error_of_attacked(evaluation, images)
+    source = context.clean_error_of_attacked(attack.model, evaluation, images)
     if source is None:
         context.warn(
             f"{evaluation.folder}: no attack success rate, because no evaluation of the attacked model, "
             f"{printable(attack.model.name)!r}, on the clean images, {printable(attack.clean.name)}, is given: add it"
         )
-    both = right & _mask(source.rows[~source.errors], len(right)) if source else None
+    both = right & np.isin(every, source.rows[~source.errors]) if source else None
     return Before(known, right, both, clean.encoded)
-
-
-def _mask(rows: Rows, count: int) -> Flags:
-    """Return a mask of ``count`` values that is true at some rows."""
-    mask = np.zeros(count, np.bool_)
-    mask[rows] = True
-    return mask
 
 
 # Warnings
@@ -176,7 +149,7 @@ def warn_of_attack(evaluation: Evaluation, context: Context) -> None:
     attack, now = attack_of(evaluation), evaluation.table.input
     differ = [
         f"{field} {getattr(now, field)} instead of {getattr(attack.model, field)}"
-        for field in INPUT_FIELDS
+        for field in ("size", "mean", "std")  # of the input, through which an attack takes gradients
         if getattr(now, field) != getattr(attack.model, field)
     ]
     if differ and is_white_box(evaluation):

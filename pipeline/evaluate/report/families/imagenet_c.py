@@ -14,7 +14,6 @@ from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, SEVERITIES, alexnet_errors
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.join import condition_scores
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import Facts, FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.evaluate.report.real_labels import complete_images, real_images
@@ -53,19 +52,12 @@ ALEXNET_CLASSES, ALEXNET_PROFILE = 1000, "imagenet"
 
 @dataclass(frozen=True)
 class ErrorBaseline:
-    """Errors of the baseline.
-
-    Attributes:
-        name: Name of the baseline.
-        errors: Its errors over all images of the evaluation, (transforms, levels); NaN where unknown.
-        relative_errors: Its errors over the images that have a clean version, for relative metrics.
-        clean_error: Its error on clean images, 0..1; NaN if unknown.
-    """
+    """Errors of the baseline."""
 
     name: str
-    errors: Floats
-    relative_errors: Floats
-    clean_error: float
+    errors: Floats  # over all images of the evaluation, (transforms, levels); NaN where unknown
+    relative_errors: Floats  # over the images that have a clean version, for relative metrics
+    clean_error: float  # NaN if unknown
 
 
 def has_published_baseline(evaluation: Evaluation) -> bool:
@@ -95,8 +87,8 @@ def error_baseline(subject: Subject) -> ErrorBaseline | None:
             return None
         errors = _published_errors(grid)
         return ErrorBaseline(ALEXNET, errors, errors, ALEXNET_CLEAN_ERROR)
-    scores, benchmark = subject.scores, subject.options["benchmark"]
-    found = context.baseline_values(evaluation, scores, condition_scores, lambda key: key.transform in benchmark)
+    scores = subject.scores
+    found = context.baseline_values(evaluation, scores, subject.options["benchmark"])
     if found is None:
         return None
     of_baseline, values = found
@@ -108,7 +100,7 @@ def error_baseline(subject: Subject) -> ErrorBaseline | None:
     if clean is None:
         return ErrorBaseline(name, means(slice(None)), np.full_like(grid.means.cells, np.nan), math.nan)
     images = scores.images.take(clean.rows)
-    reference = context.clean_error_of_baseline(of_baseline, images)
+    reference = context.clean_error(of_baseline, images, context.clean_of_baseline)
     if reference is not None and len(reference.rows) < len(images.ids):
         context.warn(
             f"{evaluation.folder}: the baseline has only {len(reference.rows):,} of its {len(images.ids):,} clean "

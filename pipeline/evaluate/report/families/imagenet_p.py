@@ -16,11 +16,13 @@ from pipeline.evaluate.report.families.imagenet_c import ALEXNET, has_published_
 from pipeline.evaluate.report.join import ConditionImages, ImageValues, Scores, join_columns
 from pipeline.evaluate.report.load import Evaluation, reading
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
-from pipeline.evaluate.report.subject import Grid
+from pipeline.evaluate.report.subject import Grid, Means, Subject
 from pipeline.evaluate.report.views import PLAIN
 from pipeline.text import printable
 from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_p import FAMILY
+
+BENCHMARK = perturbations.names("benchmark")
 
 MFR, FLIP_RATE = Metric("mFR", -1, "ratio"), Metric("flip rate", -1, "ratio")
 MEAN_FLIPS = Metric("mean flip probability (unnormalised)", -1)
@@ -31,13 +33,13 @@ MEAN_DISTANCE = Metric("mean top-5 distance (unnormalised)", -1, "ranks, 0 to 15
 DISTANCE = Metric("top-5 distance", -1, "ranks, 0 to 15", PLAIN)
 
 
-def sequence_scores(evaluation: Evaluation) -> dict[int, Scores[str]]:
+def sequence_scores(evaluation: Evaluation) -> dict[int, Scores]:
     """Return flip probability and top-5 distance of sequences, (S, perturbations, 2), by difficulty.
 
     Raises:
         UserError: If a transform is not a perturbation of ImageNet-P, or all sequences have one frame.
     """
-    columns: dict[int, dict[str, ImageValues]] = {}
+    columns: dict[int, dict[Condition, ImageValues]] = {}
     images, difficulties = ConditionImages(evaluation), evaluation.levels()
     for predicted in evaluation.predictions():
         name = predicted.condition.transform
@@ -57,8 +59,8 @@ def sequence_scores(evaluation: Evaluation) -> dict[int, Scores[str]]:
                     distances = metrics.top5_distances_of_lists_by_sequence(
                         predicted.top5, ordered=ordered, difficulty=step
                     )
-                values = np.stack([flips, distances], axis=1)
-                columns.setdefault(difficulty, {})[name] = ImageValues(images(predicted), values)
+                values = ImageValues(images(predicted), np.stack([flips, distances], axis=1))
+                columns.setdefault(difficulty, {})[Condition(name, difficulty)] = values
     if not columns:
         raise UserError(
             f"{evaluation.folder} contains sequences of one frame: at least two are needed to compare predictions"
@@ -71,66 +73,51 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
 
     Means are over the benchmark's perturbations in the data set; if it has none of them, over all its perturbations.
     """
-    cache: dict[str, dict[int, Scores[str]]] = {}
-    benchmark = perturbations.names("benchmark")
+    cache: dict[str, dict[int, Scores]] = {}
     for difficulty, scores in sequence_scores(evaluation).items():
-        baseline, reference = _baseline(evaluation, scores, difficulty, context, cache)
-        conditions = [Condition(name, difficulty) for name in scores.keys]
-        flips, distances = (
-            Grid(
-                scores.values[..., column],
-                conditions,
-                resamples=context.resamples,
-                benchmark=benchmark,
-                what="perturbation",
-            )
-            for column in (0, 1)
-        )
-        measures = [*_measures(flips, distances, reference)]
+        subject = Subject(evaluation, context, scores, benchmark=BENCHMARK, what="perturbation")
+        baseline, reference = _baseline(subject, difficulty, cache)
+        measures = [*_measures(subject.grid, subject.grid_of(scores.values[..., 1]), reference)]
         normalised = any(each.metric in {FLIP_RATE.name, T5D.name} for each in measures)
         if normalised and not context.baseline:
-            warn_of_image_count(evaluation, len(scores.images.ids), context)
-        results = context.results(
+            warn_of_image_count(evaluation, subject.grid.images, context)
+        results = subject.results(
             REPORT,
-            evaluation,
-            scores.images,
-            measures=measures,
-            counts={"sequences": (len(scores.images.ids), 0)},
-            transforms={name: TransformNames(perturbations.get(name).group, name in benchmark) for name in scores.keys},
+            measures,
+            counts={"sequences": (subject.grid.images, 0)},
+            transforms={
+                name: TransformNames(perturbations.get(name).group, name in BENCHMARK)
+                for name in subject.grid.transforms
+            },
             level=difficulty,
             baseline=baseline if normalised else "",
             published="imagenet-p" if baseline == ALEXNET and normalised and difficulty == 1 else "",
-            details={"difficulty": difficulty, "complete": flips.is_complete},
+            details={"difficulty": difficulty, "complete": subject.grid.is_complete},
         )
         yield results if difficulty == 1 else results.titled(f"{results.data_set}, difficulty {difficulty}")
 
 
-def _baseline(
-    evaluation: Evaluation,
-    scores: Scores[str],
-    difficulty: int,
-    context: Context,
-    cache: dict[str, dict[int, Scores[str]]],
-) -> tuple[str, Floats]:
+def _baseline(subject: Subject, difficulty: int, cache: dict[str, dict[int, Scores]]) -> tuple[str, Floats]:
     """Return the name of the baseline, and its flip probabilities and top-5 distances, (perturbations, 2) or NaN.
 
     Raises:
         UserError: If the evaluated baseline does not match the evaluation.
     """
-    unknown = np.full((len(scores.keys), 2), np.nan)
+    evaluation, context, keys = subject.evaluation, subject.context, subject.scores.keys
+    unknown = np.full((len(keys), 2), np.nan)
     if not context.baseline:
         if difficulty != 1 or not has_published_baseline(evaluation):
             return "", unknown
-        unknown[:, 0] = [ALEXNET_FLIP_PROBABILITIES.get(name, np.nan) for name in scores.keys]
+        unknown[:, 0] = [ALEXNET_FLIP_PROBABILITIES.get(key.transform, np.nan) for key in keys]
         return ALEXNET, unknown
 
-    def read(other: Evaluation) -> Scores[str] | None:
+    def read(other: Evaluation) -> Scores | None:
         if other.location not in cache:
             cache[other.location] = sequence_scores(other)
         return cache[other.location].get(difficulty)
 
-    name, benchmark = context.baseline[0].table.model.name, set(perturbations.names("benchmark"))
-    found = context.baseline_values(evaluation, scores, read, lambda key: key in benchmark)
+    name = context.baseline[0].table.model.name
+    found = context.baseline_values(evaluation, subject.scores, BENCHMARK, read)
     if found is None and cache:
         raise UserError(
             f"{evaluation.folder}: the baseline {name!r} was not evaluated at difficulty {difficulty}: evaluate it on "
@@ -139,7 +126,7 @@ def _baseline(
     if found is None:
         return "", unknown
     _, values = found
-    return name, np.array([values[key].mean(axis=0) if key in values else [np.nan] * 2 for key in scores.keys])
+    return name, np.array([values[key].mean(axis=0) if key in values else [np.nan] * 2 for key in keys])
 
 
 def _measures(flips: Grid, distances: Grid, baseline: Floats) -> Iterator[Measure]:
@@ -148,8 +135,8 @@ def _measures(flips: Grid, distances: Grid, baseline: Floats) -> Iterator[Measur
         NMFP, lambda means: metrics.negative_mean_flip_probability(means.cells[..., flips.counted, 0])
     )
     of_flips, of_distances = (FLIPS, MEAN_FLIPS, FLIP_RATE, MFR), (DISTANCE, MEAN_DISTANCE, T5D, MT5D)
-    yield from _of_values(flips, baseline[:, 0], of_flips, metrics.flip_rate, metrics.mean_flip_rate, negated)
-    yield from _of_values(distances, baseline[:, 1], of_distances, metrics.top5_ratio, metrics.mean_top5_distance)
+    yield from _of_values(flips, baseline[:, 0], of_flips, metrics.flip_rate, negated)
+    yield from _of_values(distances, baseline[:, 1], of_distances, metrics.top5_ratio)
 
 
 def _of_values(
@@ -157,13 +144,16 @@ def _of_values(
     baseline: Floats,
     names: tuple[Metric, Metric, Metric, Metric],
     rate: Callable[[Floats, Floats], Figures],
-    mean_rate: Callable[[Floats, Floats], Figures],
     more: Iterable[Measure] = (),
 ) -> Iterator[Measure]:
     """Yield values by perturbation, their mean, both divided by the baseline's, and after the means ``more``."""
     each, mean, ratio, mean_ratio = names
     counted, divisors = grid.counted, np.where(baseline > 0, baseline, np.nan)
-    yield from grid.estimate(mean_ratio, lambda means: mean_rate(means.cells[..., counted, 0], divisors[counted]))
+
+    def mean_rate(means: Means) -> Figures:
+        return np.mean(rate(means.cells[..., counted, 0], divisors[counted]), axis=-1)
+
+    yield from grid.estimate(mean_ratio, mean_rate)
     yield from grid.estimate(mean, lambda means: grid.mean(means.cells))
     yield from more
     yield from grid.estimate(each, lambda means: means.cells[..., 0], "transform")
