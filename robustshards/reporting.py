@@ -10,29 +10,30 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from corruptions.registry import unknown
+from pipeline.datasets.base import DataSet
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
+from pipeline.evaluate.report import figures
+from pipeline.evaluate.report.pivots import bars_of_models
 from pipeline.evaluate.report.report import ReportData, make_report
 from pipeline.evaluate.report.settings import ReportSettings
+from pipeline.evaluate.report.text import to_markdown_page, to_text
 from pipeline.evaluate.report.views import Document
+from pipeline.evaluate.report.write import By, frame, latex_tables, page, tidy_table, write_report
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, require_finished
 from pipeline.settings import as_list
 from pipeline.storage import open_store
 from pipeline.text import LONGEST_MESSAGE, counted, printable
 from robustshards._calls import Location, data_location, described_by, location, public_call
-
-if TYPE_CHECKING:
-    from pipeline.datasets.base import DataSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,15 +169,12 @@ class Evaluation:
         return str(self.report()) if self.complete else "\n".join(self.result.summary(self.output))
 
     def __repr__(self) -> str:
-        """Return the model, the data set, the number of images and the state."""
         model, data_set = printable(self.table.model.name), printable(self.table.data_set.name)
         samples = counted(self.table.data_set.samples, "sample")
         state = "" if self.complete else "unfinished, "
         return f"<Evaluation of {model!r} on {data_set!r}: {samples}, {state}in {printable(self.output)}>"
 
-    def __str__(self) -> str:
-        """Return what ``summary`` returns."""
-        return self.summary()
+    __str__ = summary
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook, or what is missing."""
@@ -206,12 +204,6 @@ Evaluations = Location | Evaluation | EvaluationResult | Iterable[Location | Eva
 """One or more evaluations: results of ``evaluate``, or folders or URLs of predictions."""
 
 
-By = Literal["data_set", "transform", "level", "condition"]
-
-_BY = {"data_set": (False, False), "transform": (True, False), "level": (False, True), "condition": (True, True)}
-"""Whether measures have a transform and a level."""
-
-
 @dataclass(frozen=True, repr=False)
 class Report:
     """The metrics of one or more evaluations, each with a 95 % confidence interval over images.
@@ -239,15 +231,8 @@ class Report:
 
         These are dictionary-encoded names as the report shows them; docs/evaluation.md describes the other columns.
         """
-        parts = []
         with public_call():
-            for model, data_set, store in self.data.folders:
-                part = pq.read_table(store.path(PREDICTIONS_FILE)).replace_schema_metadata(None)
-                for name, value in (("data_set", data_set), ("model", model)):
-                    column = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(part)), [value])
-                    part = part.add_column(0, name, column)
-                parts.append(part)
-        return pa.concat_tables(parts, promote_options="default").unify_dictionaries() if parts else pa.table({})
+            return self.data.predictions()
 
     def facts(self) -> dict[str, Any]:
         """Return the metrics as nested dictionaries and lists, as in report.json."""
@@ -271,20 +256,7 @@ class Report:
         Raises:
             UserError: If no measure has this name, or an argument is invalid.
         """
-        from pipeline.evaluate.report.write import tidy_table
-
-        rows = tidy_table(self.data)
-        if metric is not None:
-            known = rows["metric"].unique().to_pylist()
-            if metric not in known:
-                raise UserError(unknown("metric", metric, reported=known))
-            rows = rows.filter(pc.equal(rows["metric"], metric))
-        if by is not None:
-            if by not in _BY:
-                raise UserError(unknown("by", by, allowed=list(_BY)))
-            transform, level = _BY[by]
-            own = pc.and_(pc.is_valid(rows["level"]), pc.invert(pc.is_in(rows["family"], self._of_one_level)))
-            rows = rows.filter(pc.and_(pc.equal(pc.not_equal(rows["transform"], ""), transform), pc.equal(own, level)))
+        rows = tidy_table(self.data, metric, by)
         if library == "pandas":
             return rows.to_pandas()
         if library == "polars":
@@ -295,14 +267,10 @@ class Report:
 
     def markdown(self) -> str:
         """Return the title, the warnings and the tables as Markdown, as in report.md."""
-        from pipeline.evaluate.report.text import to_markdown_page
-
         return to_markdown_page(self._document)
 
     def html(self) -> str:
         """Return the page with its plots and tables, as in report.html. It loads nothing from the network."""
-        from pipeline.evaluate.report.write import page
-
         return page(self._document)
 
     def latex(self, table: str = "key figures", *, intervals: bool = False) -> str:
@@ -316,8 +284,6 @@ class Report:
         Raises:
             UserError: If no table has this title.
         """
-        from pipeline.evaluate.report.write import latex_tables
-
         titles = [each.title for each in self._document.tables]
         if table not in titles:
             raise UserError(unknown("table", table, reported=list(dict.fromkeys(titles))))
@@ -334,42 +300,28 @@ class Report:
         Raises:
             UserError: If there is no such plot or metric, or matplotlib is not installed.
         """
-        from pipeline.evaluate.report.figures import figure
-        from pipeline.evaluate.report.pivots import bars_of_models
-
         plots = {each.title: each.plot for each in self._document.tables if each.plot}
         plot = plots.get(name) or bars_of_models(self.data.sections, name)
         if plot is None:
             names = dict.fromkeys((*plots, *self.table(by="data_set")["metric"].to_pylist()))
             raise UserError(unknown("figure", name, reported=list(names)))
-        return figure(plot, self._document.models)
-
-    @property
-    def _of_one_level(self) -> pa.Array:
-        """Families whose measures are all of one level, which is no part of what they are of."""
-        return pa.array([each.report.key for each in self.data.results if each.level is not None], pa.string())
+        return figures.figure(plot, self._document.models)
 
     @cached_property
     def _document(self) -> Document:
         return self.data.document(self.title)
 
     def __repr__(self) -> str:
-        """Return the title, and the numbers of models and data sets."""
         models, data_sets = {each.model for each in self.data.results}, {each.data_set for each in self.data.results}
         counts = f"{counted(len(models), 'model')} on {counted(len(data_sets), 'data set')}"
         return f"<Report {printable(self.title)!r}: {counts}>"
 
     def __str__(self) -> str:
-        """Return the warnings and the key figures as plain text."""
-        from pipeline.evaluate.report.text import to_text
-
         warnings = "".join(f"warning: {printable(each, LONGEST_MESSAGE)}\n" for each in self.warnings)
         return warnings + to_text(table for table in self._document.tables if table.title == "key figures")
 
     def _repr_html_(self) -> str:
         """Return the page for a notebook."""
-        from pipeline.evaluate.report.write import frame
-
         return frame(self.html(), self.title)
 
     def write(self, out: Location, *, latex_intervals: bool = False) -> None:
@@ -385,8 +337,6 @@ class Report:
             UserError: If the folder cannot be written, or has a file of one of these names that is not a report.
             OSError: If the disk is full or fails. No file of an earlier report has been replaced.
         """
-        from pipeline.evaluate.report.write import write_report
-
         with public_call():
             write_report(self.data, self.title, location(out, "out"), intervals=latex_intervals)
 
@@ -435,22 +385,12 @@ def report(
     if not (settings.evaluations or settings.results):
         raise UserError("no evaluations to report on: pass at least one, or a CSV file as results")
     with public_call():
-        data = make_report(
-            settings.evaluations,
-            settings.baseline,
-            settings.clean,
-            real=settings.real,
-            published=settings.published,
-            window=settings.window,
-            rename=settings.rename,
-            measured=settings.results,
-            temporary=[
-                str(Path(each.output).resolve())
-                for each in (*evaluations, *baseline, *clean)
-                if isinstance(each, Evaluation) and each.temporary
-            ],
-        )
-    result = Report(data, settings.title, (*evaluations, *clean))
+        temporary = [
+            str(Path(each.output).resolve())
+            for each in (*evaluations, *baseline, *clean)
+            if isinstance(each, Evaluation) and each.temporary
+        ]
+        result = Report(make_report(settings, temporary=temporary), settings.title, (*evaluations, *clean))
     if settings.out is not None:
         result.write(settings.out)
     return result

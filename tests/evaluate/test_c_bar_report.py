@@ -154,7 +154,7 @@ def test_only_an_evaluated_baseline_normalises(tmp_path: Path) -> None:
     folder = evaluation(tmp_path / "bar", classes=1000)
     assert only(report_on(folder), "c_bar").baseline == ""
     baseline = evaluation(tmp_path / "baseline", answers=[0, 0, 0, 0], classes=1000, model="worse")
-    report = report_on(folder, baselines_from=[baseline])
+    report = report_on(folder, baseline=[baseline])
     found = only(report, "c_bar")
     assert found.baseline == "worse"
     assert value(found, "mCE") == pytest.approx(2 / 3)

@@ -241,7 +241,7 @@ def test_category_means_are_means_of_corruption_errors(tmp_path: Path) -> None:
     logits = {each: votes(np.where(generator.random(IMAGES) < 0.5, 0, 6)) for each in conditions}
     mine = write_evaluation(tmp_path / "r", logits, LABELS, model="mine")
     half = dict.fromkeys(conditions, wrong(*range(0, IMAGES, 2)))
-    report = report_on(mine, baselines_from=[write_evaluation(tmp_path / "b", half, LABELS, model="base")])
+    report = report_on(mine, baseline=[write_evaluation(tmp_path / "b", half, LABELS, model="base")])
     found = only(report, "corruptions")
     errors = values(found, "CE")
     for category, count in {"noise": 3, "blur": 4, "weather": 4, "digital": 4}.items():
@@ -258,7 +258,7 @@ def test_category_means_are_means_of_corruption_errors(tmp_path: Path) -> None:
 def test_a_category_with_missing_corruptions_is_marked_with_one_note(tmp_path: Path) -> None:
     logits = dict.fromkeys((("fog", 1), ("snow", 1)), wrong(1))
     folders = [write_evaluation(tmp_path / name, logits, LABELS, model=name) for name in ("a", "b", "base")]
-    found = table(report_on(*folders[:2], baselines_from=folders[2:], resamples=20), "key figures")
+    found = table(report_on(*folders[:2], baseline=folders[2:], resamples=20), "key figures")
     assert [each.startswith("100.0 [") and each.endswith("] *") for each in cells(found)["mean CE (weather)"]] == [
         True,
         True,

@@ -120,7 +120,7 @@ def test_relative_metrics_use_common_images(tmp_path: Path) -> None:
     base: dict[str, Any] = {"model": "base", "digest": SAME}
     evaluations = [fog(tmp_path / "c"), clean(tmp_path / "k", (6, 6, 1, 2), (4, 0, 1, 2), names="eabc")]
     of_baseline = [fog(tmp_path / "b", {("fog", 1): votes([6] * 4)}, **base), clean(tmp_path / "bk", **base)]
-    report = report_on(*evaluations, baselines_from=of_baseline)
+    report = report_on(*evaluations, baseline=of_baseline)
     found = only(report, "corruptions")
     assert value(found, CLEAN_ERROR) == pytest.approx(1 / 3)
     assert value(found, RESIDUAL) == pytest.approx(2 / 3 - 1 / 3)
@@ -180,7 +180,7 @@ def test_clean_images_with_other_settings_are_a_warning(tmp_path: Path) -> None:
 # Names of models
 
 
-@pytest.mark.parametrize("argument", ["", "baselines_from", "clean"])
+@pytest.mark.parametrize("argument", ["", "baseline", "clean"])
 def test_two_models_with_the_same_name_are_refused(tmp_path: Path, argument: str) -> None:
     mine, other = fog(tmp_path / "c"), clean(tmp_path / "k", digest=SAME)
     with pytest.raises(UserError, match=r"/c and .*/k are evaluations of different models.*'made'.*--name"):
@@ -301,12 +301,12 @@ def test_a_baseline_on_other_images_is_refused(tmp_path: Path, options: dict[str
     mine = fog(tmp_path / "c", {**FOG, ("snow", 1): votes([0, 0, 0, 0])}, digests=(1, 2, 3, 4))
     base = fog(tmp_path / "b", **{"logits": BASELINE, "model": "base", **options})
     with pytest.raises(UserError, match=words):
-        report_on(mine, baselines_from=[base])
+        report_on(mine, baseline=[base])
 
 
 def test_a_baseline_uses_the_images_of_the_evaluation(tmp_path: Path) -> None:
     mine = fog(tmp_path / "c", {("fog", 1): votes([0, 6])})
-    report = report_on(mine, baselines_from=[fog(tmp_path / "b", model="base")])
+    report = report_on(mine, baseline=[fog(tmp_path / "b", model="base")])
     assert value(only(report, "corruptions"), "mCE") == 1.0
     assert warned(report, "its 2 images only")
 
@@ -314,12 +314,12 @@ def test_a_baseline_uses_the_images_of_the_evaluation(tmp_path: Path) -> None:
 def test_a_baseline_without_the_family_is_a_warning(tmp_path: Path) -> None:
     frames, options = np.stack([votes([0, 1, 1])] * 4), {"family": "perturbations"}
     mine = fog(tmp_path / "p", {("tilt", 1): frames}, **options)
-    report = report_on(mine, baselines_from=[fog(tmp_path / "b", model="base")])
+    report = report_on(mine, baseline=[fog(tmp_path / "b", model="base")])
     assert only(report, "perturbations").baseline == ""
     assert warned(report, "has no evaluation of perturbations")
     lacks = fog(tmp_path / "l", {("rotate", 1): frames}, model="base", **options)
     with pytest.raises(UserError, match="lacks tilt"):
-        report_on(mine, baselines_from=[lacks])
+        report_on(mine, baseline=[lacks])
 
 
 def test_alexnet_with_another_number_of_images_is_a_warning(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from pipeline.evaluate.models.factories import adaptation_digest
 from pipeline.evaluate.models.libraries import from_module
 from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.request import EvaluationRequest
-from pipeline.evaluate.report.report import make_report
 from pipeline.evaluate.results.folder import read_table
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.storage import open_store
@@ -28,6 +27,7 @@ from tests.conftest import ROOT, Run
 from tests.factories import small_models
 from tests.factories.evaluator import content, outcome
 from tests.factories.models import Small, write_onnx_static
+from tests.factories.reports import report_on
 
 ROUNDED = ["label_probability", "confidence", "squared_probability"]
 ADAPTING = "tests.factories.small_models:adapting"
@@ -123,7 +123,7 @@ def test_stateless_model_predicts_the_same_in_order(built_once: Path, tmp_path: 
     assert listed.select(exact).equals(plain.select(exact))
     for name in ROUNDED:
         np.testing.assert_allclose(listed[name], plain[name], atol=1e-6)
-    rows = [list(make_report([str(tmp_path / name)], resamples=10).rows()) for name in ("plain", "ordered")]
+    rows = [list(report_on(str(tmp_path / name), resamples=10).rows()) for name in ("plain", "ordered")]
     name = "mean corruption error (unnormalised)"
     mces = [next(row["value"] for row in each if row["metric"] == name) for each in rows]
     assert mces[0] == pytest.approx(mces[1], abs=1e-12)
@@ -199,7 +199,7 @@ def test_ccc_predicts_as_a_loop_over_its_stream(small_source: Path, tmp_path: Pa
     assert rows["key"].to_pylist() == [f"sample_{number}" for number in rows["listed"].to_pylist()]
     again = rs.evaluate(ADAPTING, small_source, matrix=ACCURACIES, **given, **STREAM_OF_CCC)
     assert again.predictions.to_pylist() == rows.to_pylist()
-    data = make_report([str(tmp_path / "r")], resamples=10)
+    data = report_on(str(tmp_path / "r"), resamples=10)
     wrong = np.array(rows["top1"]) != np.array(rows["label"])
     found = {(row["metric"], row["transform"]): row["value"] for row in data.rows() if row["family"] == "streams"}
     assert found["error in the stream", shown[0][1]] == found["error over all samples", ""] == wrong.mean()
@@ -352,7 +352,7 @@ def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once:
     visited = {"protocol": "recurring", "visits": 3, "order": "canonical", "severity": 3, "batch_size": 4}
     evaluations = [rs.evaluate(Resetting(), built_once, tmp_path / str(seed), seed=seed, **visited) for seed in (0, 1)]
     rs.evaluate(Resetting(), built_once, tmp_path / "2", seed=0, gamma=5, **visited)
-    data = make_report([str(tmp_path / name) for name in "012"], resamples=10)
+    data = report_on(*(str(tmp_path / name) for name in "012"), resamples=10)
     wrong = evaluations[0].predictions["top1"].to_numpy() != evaluations[0].predictions["label"].to_numpy()
     noise = np.array([name == "gaussian_noise" for name in evaluations[0].predictions["transform"].to_pylist()])
     found = {
@@ -366,7 +366,7 @@ def test_report_measures_streams_by_condition_by_visit_and_over_time(built_once:
     )
     windows = [
         row["value"]
-        for row in make_report([str(tmp_path / "0")], window=9, resamples=10).rows()
+        for row in report_on(str(tmp_path / "0"), window=9, resamples=10).rows()
         if row["metric"] == "error over time"
     ]
     assert windows == wrong.reshape(4, 9).mean(axis=1).tolist()

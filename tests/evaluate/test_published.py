@@ -118,7 +118,7 @@ def test_figures_are_shown_only_where_they_are_comparable(tmp_path: Path, folder
     """Not for other classes or images, and not if another model is the baseline."""
     sets = {each.section for each in report_on(*folders, published=True, resamples=20).published}
     assert sets == {"made-corruptions", "made-none", "imagenet-a", "imagenet-o"}
-    own = report_on(folders[0], baselines_from=folders[:1], published=True, resamples=20)
+    own = report_on(folders[0], baseline=folders[:1], published=True, resamples=20)
     assert (value(only(own, "corruptions"), "mCE"), own.published) == (1, [])
     renamed = write_evaluation(tmp_path / "n", {("none", 0): votes([1, 2], 1000)}, (1, 2), family="none", names="ab")
     for folder in (folders[-1], renamed):

@@ -71,7 +71,7 @@ def test_no_errors_relative_to_a_baseline_have_no_interval(tmp_path: Path) -> No
         write_evaluation(tmp_path / name, {("fog", 1): predictions(hits)}, LABELS, model=name)
         for name, hits in (("none", 4), ("some", 2))
     )
-    report = report_on(none, baselines_from=[some], resamples=20)
+    report = report_on(none, baseline=[some], resamples=20)
     each = measure(only(report, "corruptions"), "CE", "fog")
     assert each.value == 0
     assert math.isnan(each.low)
@@ -124,12 +124,12 @@ def test_an_evaluated_model_can_be_the_baseline(tmp_path: Path) -> None:
     other = write_evaluation(tmp_path / "b", {("fog", 1): predictions(2), ("snow", 1): predictions(0)}, LABELS, **base)
     clean = write_evaluation(tmp_path / "bc", {("none", 0): predictions(3)}, LABELS, family="none", **base)
     own = write_evaluation(tmp_path / "rc", {("none", 0): predictions(4)}, LABELS, family="none")
-    found = only(report_on(mine, own, baselines_from=[other, clean]), "corruptions")
+    found = only(report_on(mine, own, baseline=[other, clean]), "corruptions")
     assert (found.baseline, value(found, "mCE")) == ("base", 0.5)
     assert values(found, "CE") == {"fog": 0.5, "snow": 0.5}
     assert values(found, "relative CE") == {"fog": pytest.approx(0.25 / 0.25), "snow": pytest.approx(0.5 / 0.75)}
     with pytest.raises(UserError, match=r"2 models \(base, made\): give evaluations of one model"):
-        report_on(mine, baselines_from=[other, mine])
+        report_on(mine, baseline=[other, mine])
 
 
 def test_flip_probability_compares_neighbours_or_the_first_frame(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_alexnet_has_flip_probabilities_but_no_top5_distances(tmp_path: Path) ->
     alexnet = [ALEXNET_FLIP_PROBABILITIES[name] for name in names]
     assert value(found, "mFR") == pytest.approx(metrics.mean_flip_rate(flips, alexnet))
     base = write_evaluation(tmp_path / "b", logits, [0] * 5, model="base", **options)
-    found = only(report_on(folder, baselines_from=[base]), "perturbations")
+    found = only(report_on(folder, baseline=[base]), "perturbations")
     assert found.baseline == "base"
     assert value(found, "mT5D") == pytest.approx(1)
 
@@ -236,7 +236,7 @@ def test_provenance_names_what_the_values_depend_on(tmp_path: Path) -> None:
     options: dict[str, Any] = {"digest": "1" * 64, "manifest": "2" * 64, "failed": 3, "encoder": "png compression=3"}
     mine = write_evaluation(tmp_path / "r", {("fog", 1): predictions(3)}, LABELS, **options)
     base = write_evaluation(tmp_path / "b", {("fog", 1): predictions(3)}, LABELS, model="base")
-    made = report_on(mine, baselines_from=[base], resamples=20, command="robustshards report r")
+    made = report_on(mine, baseline=[base], resamples=20, command="robustshards report r")
     facts = made.provenance
     parts = ("4 samples, 3 failed, png compression=3 (lossless)", "manifest 222222222222", "weights 111111111111")
     for part in (*parts, "batch 8, fp32, cpu"):

@@ -188,7 +188,7 @@ def test_csv_names_cannot_be_formulas(tmp_path: Path, start: str) -> None:
     name = f'{start}HYPERLINK("http://x","y")'
     mine = write_evaluation(tmp_path / "r", {(name, 1): votes([0, 6])}, LABELS, model=name, data_set=name)
     base = write_evaluation(tmp_path / "b", {(name, 1): votes([6, 6])}, LABELS, model=f"{name}2")
-    report = report_on(mine, baselines_from=[base], resamples=20)
+    report = report_on(mine, baseline=[base], resamples=20)
     shown = lines(report)
     for column in ("model", "data_set", "transform", "baseline"):
         assert {line[column][:2] for line in shown if line[column]} == {f"'{escape_controls(start)}"[:2]}

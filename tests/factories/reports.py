@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 from typing import Any
 
+from pipeline.evaluate.metrics.bootstrap import RESAMPLES
 from pipeline.evaluate.report.measures import Measure, Results
 from pipeline.evaluate.report.report import ReportData, make_report
+from pipeline.evaluate.report.settings import ReportSettings
 from pipeline.evaluate.report.views import Table
 from pipeline.evaluate.report.write import to_csv
 
@@ -66,6 +68,7 @@ def lines(report: ReportData) -> list[dict[str, str]]:
     return list(csv.DictReader(to_csv(report).splitlines()))
 
 
-def report_on(*folders: str, **options: Any) -> ReportData:
-    """Return the report on some evaluations."""
-    return make_report(folders, **options)
+def report_on(*folders: str, resamples: int = RESAMPLES, **options: Any) -> ReportData:
+    """Return the report on some evaluations; ``options`` are settings, or those of ``make_report``."""
+    more = {name: options.pop(name) for name in ("command", "temporary") if name in options}
+    return make_report(ReportSettings(evaluations=folders, **options), resamples=resamples, **more)

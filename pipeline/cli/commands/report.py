@@ -22,11 +22,7 @@ def report(settings: ReportSettings, printing: Printing) -> None:
 
     if not (settings.evaluations or settings.results):
         raise UserError("nothing to report on: give folders of evaluations, or a CSV file with --results")
-    found = make_report(
-        settings.evaluations, settings.baseline, settings.clean, real=settings.real, published=settings.published,
-        window=settings.window, rename=settings.rename, measured=settings.results,
-        command=shlex.join(["robustshards", *sys.argv[1:]]),
-    )  # fmt: skip
+    found = make_report(settings, command=shlex.join(["robustshards", *sys.argv[1:]]))
     if settings.out is not None:
         from pipeline.evaluate.report.write import write_report
 

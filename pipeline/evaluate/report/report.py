@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import chain, groupby
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.bootstrap import RESAMPLES
@@ -15,11 +17,13 @@ from pipeline.evaluate.report import across, combine, comparison, subject
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, detection, report_on, reports, streams
 from pipeline.evaluate.report.load import BudgetSearch, Evaluation, Tested, open_evaluation, open_folders
-from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, row, table_of
+from pipeline.evaluate.report.measures import Facts, FamilyReport, Results, Section, is_whole, row, table_of
 from pipeline.evaluate.report.pivots import cell
 from pipeline.evaluate.report.real_labels import find_real_labels, read_real_labels
 from pipeline.evaluate.report.sections import sections_of, tables_of
+from pipeline.evaluate.report.settings import ReportSettings
 from pipeline.evaluate.report.views import Chapter, Document, Headline, Table
+from pipeline.evaluate.results.folder import PREDICTIONS_FILE
 from pipeline.software import versions
 from pipeline.storage import Store
 from pipeline.text import LONGEST_MESSAGE, printable
@@ -33,20 +37,14 @@ BASELINE: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class ReportData:
-    """The contents of a report: results in its order, warnings for the reader, notes and sizes of models.
-
-    Attributes:
-        published: Published figures of reference models on the same data sets.
-        provenance: Facts on how the values came about.
-        folders: Model, name of the data set, and folder of each evaluation.
-    """
+    """The contents of a report."""
 
     results: Sequence[Results]
     warnings: Sequence[str]
     models: Sequence[comparison.ReportModel]
-    published: Sequence[across.PublishedFigure]
-    provenance: Mapping[str, str]
-    folders: Sequence[tuple[str, str, Store]] = ()
+    published: Sequence[across.PublishedFigure]  # of reference models on the same data sets
+    provenance: Mapping[str, str]  # how the values came about
+    folders: Sequence[tuple[str, str, Store]] = ()  # model, name of the data set, and folder of each evaluation
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -83,7 +81,9 @@ class ReportData:
         """The mean rank of each model; empty if fewer than two data sets have all models."""
         models = dict.fromkeys(model for each in self.sections for model in each.models)
         complete = [each for each in self.rankings if each.ranks.keys() == models.keys()]
-        return {model: float(np.mean([each.ranks[model] for each in complete])) for model in models if len(complete) > 1}
+        return {
+            model: float(np.mean([each.ranks[model] for each in complete])) for model in models if len(complete) > 1
+        }
 
     def figures(self) -> dict[str, dict[str, dict[str, float]]]:
         """Return the metrics of whole data sets by model, data set and name; of several levels, those of the lowest."""
@@ -92,6 +92,17 @@ class ReportData:
             whole = {measure.metric: measure.value for measure in each.measures if is_whole(measure)}
             found.setdefault(each.model, {}).setdefault(each.data_set, whole)
         return found
+
+    def predictions(self) -> pa.Table:
+        """Return the predictions of all evaluations, with dictionary-encoded names of their models and data sets."""
+        parts = []
+        for model, data_set, store in self.folders:
+            part = pq.read_table(store.path(PREDICTIONS_FILE)).replace_schema_metadata(None)
+            for name, value in (("data_set", data_set), ("model", model)):
+                column = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(part)), [value])
+                part = part.add_column(0, name, column)
+            parts.append(part)
+        return pa.concat_tables(parts, promote_options="default").unify_dictionaries() if parts else pa.table({})
 
     def facts(self) -> Facts:
         """Return the contents as built-in types that can be written as JSON: the tidy table, grouped by results."""
@@ -154,16 +165,13 @@ def _facts(results: Results) -> Facts:
     """Return results as built-in types; the columns that all rows of the tidy table share are given once."""
     shared = ("model", "data_set", "family", "pixel_root")
     rows = [{key: value for key, value in row.items() if key not in shared} for row in table_of([results])]
+    names = (
+        *("section", "data_set", "model", "baseline", "clean_images"),
+        *("manifest_sha256", "pixel_root", "source_ids_sha256"),
+    )
     return {
         "family": results.report.key,
-        "section": results.section,
-        "data_set": results.data_set,
-        "model": results.model,
-        "baseline": results.baseline,
-        "clean_images": results.clean_images,
-        "manifest_sha256": results.manifest_sha256,
-        "pixel_root": results.pixel_root,
-        "source_ids_sha256": results.source_ids_sha256,
+        **{name: getattr(results, name) for name in names},
         **results.details,
         "measures": rows,
     }
@@ -190,37 +198,30 @@ def _headlines(sections: Iterable[Section], model: str) -> Iterator[Headline]:
 
 
 def make_report(
-    folders: Sequence[str],
-    baselines_from: Sequence[str] = (),
-    clean: Sequence[str] = (),
-    resamples: int = RESAMPLES,
-    *,
-    real: str | None = None,
-    published: bool = False,
-    window: int = 0,
-    rename: Mapping[str, str] | None = None,
-    measured: Sequence[str] = (),
-    command: str = "",
-    temporary: Collection[str] = (),
+    settings: ReportSettings, *, resamples: int = RESAMPLES, command: str = "", temporary: Collection[str] = ()
 ) -> ReportData:
     """Compute the metrics of one or more evaluations.
 
-    An evaluation on clean images provides the clean error of its model for its other evaluations. Arguments are those
-    of ``ReportSettings``, where ``folders`` are its evaluations, ``baselines_from`` its baseline, and ``measured`` its
-    results; ``resamples`` is the number of bootstrap draws, ``command`` that which made the report, and ``temporary``
-    are the locations of folders that messages call by what is in them.
+    An evaluation on clean images provides the clean error of its model for its other evaluations.
+
+    Args:
+        settings: Evaluations, and how they are compared.
+        resamples: Number of bootstrap draws.
+        command: Command that made the report; empty for none.
+        temporary: Locations of folders that messages call by what is in them.
 
     Raises:
         UserError: If a folder has no evaluation, a family has no report, two models have the same name, a model was
             evaluated twice on one data set, two evaluations could give the same clean error, the baseline has other
-            images, ``real`` is invalid or does not fit the images, or a name of ``rename`` is unknown or invalid.
+            images, the reassessed labels are invalid or do not fit, or a name to replace is unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
-    baseline = [open_evaluation(folder) for folder in baselines_from]
-    evaluations, searches = open_folders(folders)
-    chosen = [_open_clean(folder) for folder in clean]
+    baseline = [open_evaluation(folder) for folder in settings.baseline]
+    evaluations, searches = open_folders(settings.evaluations)
+    chosen = [_open_clean(folder) for folder in settings.clean]
     warnings: list[str] = []
-    names = combine.model_names([*evaluations, *searches, *chosen, *baseline], rename or {}, warnings.append)
+    tested = [*evaluations, *searches, *chosen, *baseline]
+    names = combine.model_names(tested, settings.rename or {}, warnings.append)
     manifests = combine.manifests_of_content([*evaluations, *baseline, *chosen])
     evaluations, baseline, chosen = (
         [combine.as_built(combine.renamed(each, names, temporary), manifests) for each in group]
@@ -230,18 +231,11 @@ def make_report(
     added = {each.location: each for each in chosen}
     given = {each.location for each in (*evaluations, *baseline)}
     evaluations += [each for location, each in added.items() if location not in given]
-    if window and not any(each.table.stream for each in evaluations):
-        raise UserError(f"invalid window {window}: no evaluation is of a stream; omit it")
     found = [report_on(each.table.data_set.family, each.table.task) for each in evaluations]
     combine.check_model_names([*evaluations, *searches, *baseline])
     combine.check_duplicates(evaluations)
-    reassessed = any(of.reassessed and not each.groups_digest for each, of in zip(evaluations, found, strict=True))
-    if real is not None and not reassessed:
-        raise UserError(
-            f"--real {real} has no effect, because no evaluation is on validation images of ImageNet, clean or with "
-            "corruptions: omit it, or add such an evaluation"
-        )
-    labels = find_real_labels() if real is None else read_real_labels(real)
+    _check_effects(settings, evaluations, found)
+    labels = find_real_labels() if settings.real is None else read_real_labels(settings.real)
     context = Context(evaluations, baseline, added.keys(), resamples, labels)
     for warning in warnings:
         context.warn(warning)
@@ -250,26 +244,36 @@ def make_report(
     for evaluation, report in zip(evaluations, found, strict=True):
         stream, key = evaluation.table.stream, (evaluation.model, evaluation.table.data_set.manifest_sha256)
         if stream:
-            results += streams.measure(evaluation, context, window)
+            results += streams.measure(evaluation, context, settings.window)
         if not stream or not (stream.repeats or key in seen):
             results += report.measure(evaluation, context)
         seen.add(key)
     several = list(across.natural_robustness(results))
     results += budgets.measure_searches(searches, resamples)
-    results += detection.measure_files(measured)
+    results += detection.measure_files(settings.results)
     order = list(reports())
     results = sorted(results, key=lambda each: order.index(each.report.key)) + several
     combine.warn_of_different_images(evaluations, context.images, context.warn)
     for evaluation in evaluations:
         _warn_of_samples(evaluation, context)
     families = {name: list(family.names) for name, family in FAMILIES.items()}
-    figures = list(across.published_figures(sections_of(results), families)) if published else []
-    tested = [*(each.table.model for each in evaluations), *(each.table.model for each in searches)]
+    figures = list(across.published_figures(sections_of(results), families)) if settings.published else []
+    models = comparison.models_of(each.table.model for each in (*evaluations, *searches))
     provenance = _provenance(evaluations, baseline, searches, resamples, command)
-    provenance |= {f"results {printable(path)}": "performance as given" for path in measured}
-    return ReportData(
-        results, context.merged_warnings(), comparison.models_of(tested), figures, provenance, context.folders()
-    )
+    provenance |= {f"results {printable(path)}": "performance as given" for path in settings.results}
+    return ReportData(results, context.merged_warnings(), models, figures, provenance, context.folders())
+
+
+def _check_effects(settings: ReportSettings, evaluations: Sequence[Evaluation], found: Sequence[FamilyReport]) -> None:
+    """Raise UserError if a setting has no effect on any evaluation."""
+    if settings.window and not any(each.table.stream for each in evaluations):
+        raise UserError(f"invalid window {settings.window}: no evaluation is of a stream; omit it")
+    reassessed = any(of.reassessed and not each.groups_digest for each, of in zip(evaluations, found, strict=True))
+    if settings.real is not None and not reassessed:
+        raise UserError(
+            f"--real {settings.real} has no effect, because no evaluation is on validation images of ImageNet, clean "
+            "or with corruptions: omit it, or add such an evaluation"
+        )
 
 
 def _open_clean(folder: str) -> Evaluation:

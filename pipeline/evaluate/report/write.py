@@ -12,11 +12,13 @@ from functools import cache
 from html import escape
 from itertools import count, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from corruptions.registry import unknown
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.evaluate.report.figures import Key, drawn, legend, panels
 from pipeline.evaluate.report.measures import COLUMNS
@@ -37,9 +39,7 @@ ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 SCHEMA = pa.schema([(name, ARROW[of]) for name, of in COLUMNS.items()], {"generator": GENERATOR})
 """The tidy table in Parquet."""
 
-TABLES, FIGURES = "tables", "figures"
-"""Folders of a report."""
-
+TABLES, FIGURES = "tables", "figures"  # folders of a report
 CSV_HEADS = ("model,data_set,family,transform,level,", "model,p,q,", "table,row,column,value\n")
 """Beginnings of report.csv, of the values of a heat map, and of selection.csv."""
 
@@ -58,9 +58,31 @@ SUFFIXES: Mapping[str, Callable[[bytes], bool]] = {
 """Function that recognises the content of an earlier report or selection, which may be replaced, by suffix."""
 
 
-def tidy_table(report: ReportData) -> pa.Table:
-    """Return the tidy table: all measures, counts, sizes and ranks of a report."""
-    return pa.Table.from_pylist(list(report.rows()), SCHEMA)
+By = Literal["data_set", "transform", "level", "condition"]
+"""What measures are of."""
+
+
+def tidy_table(report: ReportData, metric: str | None = None, by: By | None = None) -> pa.Table:
+    """Return the tidy table: all measures, counts, sizes and ranks of a report, or those of a metric or of a kind.
+
+    Raises:
+        UserError: If no measure has the name of the metric, or the kind is unknown.
+    """
+    rows = pa.Table.from_pylist(list(report.rows()), SCHEMA)
+    if metric is not None:
+        known = rows["metric"].unique().to_pylist()
+        if metric not in known:
+            raise UserError(unknown("metric", metric, reported=known))
+        rows = rows.filter(pc.equal(rows["metric"], metric))
+    if by is not None:
+        if by not in get_args(By):
+            raise UserError(unknown("by", by, allowed=get_args(By)))
+        of_transform, of_level = by in ("transform", "condition"), by in ("level", "condition")
+        of_one = pa.array([each.report.key for each in report.results if each.level is not None], pa.string())
+        levels = pc.and_(pc.is_valid(rows["level"]), pc.invert(pc.is_in(rows["family"], of_one)))
+        transforms = pc.not_equal(rows["transform"], "")
+        rows = rows.filter(pc.and_(pc.equal(transforms, of_transform), pc.equal(levels, of_level)))
+    return rows
 
 
 def to_csv(report: ReportData) -> str:
