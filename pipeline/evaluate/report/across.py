@@ -22,6 +22,7 @@ from pipeline.evaluate.report.load import LOSSY
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Results, Section
 from pipeline.evaluate.report.views import Column, Table
 from pipeline.text import counted
+from pipeline.transforms.registry import FAMILIES
 
 # Models on one data set
 
@@ -242,7 +243,7 @@ class PublishedFigure:
     level: int | None = None  # None for all
 
 
-def published_figures(sections: Iterable[Section], families: Mapping[str, Sequence[str]]) -> Iterator[PublishedFigure]:
+def published_figures(sections: Iterable[Section]) -> Iterator[PublishedFigure]:
     """Yield the published figures on the data sets of a report, of transforms of its families or evaluated ones."""
     for section in sections:
         results = section.models.values()
@@ -251,7 +252,7 @@ def published_figures(sections: Iterable[Section], families: Mapping[str, Sequen
             names = {"natural-robustness"}
         transforms = {
             "",
-            *families.get(section.report.family, ()),
+            *(FAMILIES[section.report.family].names if section.report.family in FAMILIES else ()),
             *(name for each in results for name in each.transforms),
         }
         for name in sorted(names):

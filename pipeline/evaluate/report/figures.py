@@ -235,11 +235,8 @@ def _numbers(plot: Plot) -> dict[str, int]:
 def _whole(plot: Plot, models: Sequence[str]) -> Figure:
     """Draw all panels in rows, with their titles, and the legend below."""
     count, numbers = len(plot.panels), _numbers(plot)
-    columns = (
-        1
-        if count < 2
-        else min(count, {"lines": 5 if is_small(plot) else 3, "frequency map": 3, "reliability": 4}.get(plot.kind, 2))
-    )
+    most = {"lines": 5 if is_small(plot) else 3, "frequency map": 3, "reliability": 4}.get(plot.kind, 2)
+    columns = max(min(count, most), 1)
     width = COLUMN if columns == 1 else BOTH_COLUMNS
     rooms = [room_of(plot, panel, width / columns) for panel in plot.panels]
     width = max(width, columns * max((room.width for room in rooms), default=width))
@@ -266,9 +263,8 @@ def _whole(plot: Plot, models: Sequence[str]) -> Figure:
         fitted = replace(room, width=min(room.width, (width - outer) / columns))
         draw(drawing, fitted, (left, top - room.height), plot, panel, models, numbers)
         if named:
-            title = shortened([each.title for each in plot.panels], max(int(fitted.width / (1.15 * LETTER)), 8))[
-                panel.title
-            ]
+            letters = max(int(fitted.width / (1.15 * LETTER)), 8)
+            title = shortened([each.title for each in plot.panels], letters)[panel.title]
             drawing.text((left + 0.05) / width, (top + 0.35 * TEXT_LINE) / height, title, weight="bold")
     if outer and plot.panels:
         x, y = titled(plot.panels[0].x), titled(plot.panels[0].y)

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +22,7 @@ Rows = NDArray[np.int64]
 Warn = Callable[[str], None]
 """A function that adds a warning to the report."""
 
-SETTINGS = (
-    ("input", "size"),
-    ("input", "mean"),
-    ("input", "std"),
-    ("input", "steps"),
-    ("input", "resize"),
-    ("run", "precision"),
-)
+SETTINGS = (*(("input", name) for name in ("size", "mean", "std", "steps", "resize")), ("run", "precision"))
 """Settings that change predictions by more than rounding errors."""
 
 
@@ -259,10 +251,7 @@ def match(first: Images, second: Images) -> Match:
     return Match(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-Id = TypeVar("Id")
-
-
-def _match(ids: Sequence[Id], row_by_id: Mapping[Id, int]) -> tuple[Rows, Rows]:
+def _match(ids: Sequence[str], row_by_id: Mapping[str, int]) -> tuple[Rows, Rows]:
     """Return the rows of ids that both sets have, in both sets."""
     pairs = [(row, row_by_id[id_]) for row, id_ in enumerate(ids) if id_ in row_by_id]
     rows, others = np.array(pairs, np.int64).reshape(-1, 2).T

@@ -27,7 +27,6 @@ from pipeline.evaluate.results.folder import (
     FILES,
     PREDICTIONS_FILE,
     EvaluationTable,
-    pixels_changed,
     read_table,
     require_finished,
 )
@@ -41,9 +40,6 @@ from pipeline.transforms.registry import FAMILIES
 
 MAX_CONDITIONS = 2000  # maximum number of conditions of one evaluation: the page has a plot for each transform
 LOSSLESS, LOSSY = "(lossless)", "(lossy)"  # ends of descriptions of encoders
-BUDGET_COLUMNS = ("source_id", "right_before", "found", "smallest", "error")
-"""Columns of searches that reports need."""
-
 Flags = NDArray[np.bool_]
 
 
@@ -137,11 +133,6 @@ class Evaluation(Tested):
         """Return the error for invalid predictions."""
         return UserError(f"{self.folder}: {PREDICTIONS_FILE} is damaged: {reason}; evaluate again into a new folder")
 
-    def changed_samples(self) -> tuple[int, int]:
-        """Return how many samples decoded to other pixels than when they were built, and how many were checked."""
-        with reading(self.folder):
-            return pixels_changed(self.store)
-
     def _check(self, predicted: ConditionPredictions) -> None:
         """Raise UserError if the predictions of a condition do not fit the family."""
         family, labels = FAMILIES[self.table.data_set.family], self.table.labels
@@ -218,7 +209,8 @@ class BudgetSearch(Tested):
                     raise UserError(
                         f"{path} does not have the columns of budgets: {', '.join(file.schema_arrow.names)}"
                     )
-                table = file.read(columns=list(BUDGET_COLUMNS), use_threads=False)
+                columns = ["source_id", "right_before", "found", "smallest", "error"]
+                table = file.read(columns=columns, use_threads=False)
             attacked = table.filter(table["error"].is_null())
             if not attacked.num_rows:
                 raise UserError(f"{self.folder}: none of {rows:,} images was attacked without an error")

@@ -16,18 +16,17 @@ from pipeline.evaluate.metrics.bootstrap import RESAMPLES
 from pipeline.evaluate.report import across, combine, comparison, subject
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, detection, report_on, reports, streams
-from pipeline.evaluate.report.load import BudgetSearch, Evaluation, Tested, open_evaluation, open_folders
+from pipeline.evaluate.report.load import BudgetSearch, Evaluation, Tested, open_evaluation, open_folders, reading
 from pipeline.evaluate.report.measures import Facts, FamilyReport, Results, Section, is_whole, row, table_of
 from pipeline.evaluate.report.pivots import cell
 from pipeline.evaluate.report.real_labels import find_real_labels, read_real_labels
 from pipeline.evaluate.report.sections import sections_of, tables_of
 from pipeline.evaluate.report.settings import ReportSettings
 from pipeline.evaluate.report.views import Chapter, Document, Headline, Table
-from pipeline.evaluate.results.folder import PREDICTIONS_FILE
+from pipeline.evaluate.results.folder import PREDICTIONS_FILE, pixels_changed
 from pipeline.software import versions
 from pipeline.storage import Store
 from pipeline.text import LONGEST_MESSAGE, printable
-from pipeline.transforms.registry import FAMILIES
 
 BASELINE: Mapping[str, str] = {
     "Baseline": "In normalised metrics, a model's results are divided by those of the baseline. Default: the published "
@@ -256,8 +255,7 @@ def make_report(
     combine.warn_of_different_images(evaluations, context.images, context.warn)
     for evaluation in evaluations:
         _warn_of_samples(evaluation, context)
-    families = {name: list(family.names) for name, family in FAMILIES.items()}
-    figures = list(across.published_figures(sections_of(results), families)) if settings.published else []
+    figures = list(across.published_figures(sections_of(results))) if settings.published else []
     models = comparison.models_of(each.table.model for each in (*evaluations, *searches))
     provenance = _provenance(evaluations, baseline, searches, resamples, command)
     provenance |= {f"results {printable(path)}": "performance as given" for path in settings.results}
@@ -287,7 +285,8 @@ def _open_clean(folder: str) -> Evaluation:
 
 def _warn_of_samples(evaluation: Evaluation, context: Context) -> None:
     """Warn of samples that failed, or that decoded to other pixels than when they were built."""
-    changed, checked = evaluation.changed_samples()
+    with reading(evaluation.folder):
+        changed, checked = pixels_changed(evaluation.store)
     if changed:
         context.warn(
             f"{evaluation.folder}: {changed:,} of {checked:,} checked samples were decoded to other pixels than when "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -129,27 +129,16 @@ def _calibration_table(section: Section) -> Iterator[Table]:
     columns += [Column(title, "ECE") for title in (*map(str, shown), "mean", "adaptive")] if shown else []
     columns += [Column(each.name) for each in CALIBRATION[2 if shown else 0 :]]
     note = notes(section, [section.report.metric(ECE.name)], rows, CALIBRATION_NOTE)
-    panels = [
-        Panel(
-            model,
-            [
-                point
-                for bins in [section.models[model].details[RELIABILITY]]
-                for level, at in bins.items()
-                for point in _reliability(f"{section.report.level} {level}" if len(bins) > 1 else "", at)
-            ],
-            Axis("confidence"),
-            Axis("accuracy"),
-        )
-        for model in calibrated
-    ]
+    panels = []
+    for model in calibrated:
+        points: list[Point] = []
+        by_level = section.models[model].details[RELIABILITY]
+        for level, bins in by_level.items():
+            name = f"{section.report.level} {level}" if len(by_level) > 1 else ""
+            most = max((each["images"] for each in bins), default=1)
+            points += [Point(name, each["confidence"], each["accuracy"], size=each["images"] / most) for each in bins]
+        panels.append(Panel(model, points, Axis("confidence"), Axis("accuracy")))
     yield Table(section.title, "calibration", note, columns, rows, Plot("reliability", panels))
-
-
-def _reliability(name: str, bins: Sequence[Mapping[str, float]]) -> list[Point]:
-    """Return the curve of a reliability diagram."""
-    most = max((each["images"] for each in bins), default=1)
-    return [Point(name, each["confidence"], each["accuracy"], size=each["images"] / most) for each in bins]
 
 
 # Published figures

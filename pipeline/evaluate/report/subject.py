@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -171,11 +170,10 @@ def measures_of(metric: Metric, values: Floats, drawn: Floats, images: int) -> I
 def means_of(of: Sequence[Metric], values: Numbers, resamples: int) -> list[Measure]:
     """Return the means of values of images with intervals: one metric per column, (images, metrics)."""
     bootstrap = Bootstrap.of(values, resamples=resamples)
-    pairs = (
-        measures_of(metric, bootstrap.means[[column]], bootstrap.draws[:, [column]], len(values))
-        for column, metric in enumerate(of)
-    )
-    return list(chain.from_iterable(pairs))
+    found: list[Measure] = []
+    for column, metric in enumerate(of):
+        found += measures_of(metric, bootstrap.means[[column]], bootstrap.draws[:, [column]], len(values))
+    return found
 
 
 # Evaluations

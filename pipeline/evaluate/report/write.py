@@ -252,12 +252,7 @@ def _template() -> Template:
 
 
 def frame(page: str, title: str) -> str:
-    """Return a page as an HTML element for a notebook: a frame, so that its styles do not affect the notebook.
-
-    Args:
-        page: The page, which must not need scripts.
-        title: Title of the page, for screen readers.
-    """
+    """Return a page without scripts for a notebook: in a frame, so that its styles do not affect the notebook."""
     # Without a base of its own, a link to a part of the page would open the notebook in the frame.
     content = page.replace("<head>", '<head><base href="about:srcdoc">', 1)
     style = "border: 0; height: 40rem; resize: vertical; width: 100%"

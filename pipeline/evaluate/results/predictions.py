@@ -54,9 +54,7 @@ SHORTCUT_SCHEMA = SCHEMA.append(pa.field("shortcut_probability", pa.float32(), n
 _SCHEMAS = (STREAM_SCHEMA, SHORTCUT_SCHEMA, *(pa.schema(list(SCHEMA)[: len(SCHEMA) - added]) for added in (0, 1, 3)))
 """Columns of predictions of this version and of the two earlier ones, which lack the last columns."""
 
-_UNREAD = ("key",)  # columns that reports do not need
 REMEDY = "run the same evaluate command again to rewrite them"
-
 _ROUNDING = 1e-3  # rounding error by which a probability may exceed 1
 MAX_CONDITION_ROWS = 2**23
 """Maximum number of rows per condition: 8 million frames. All rows of a condition are in memory at once."""
@@ -178,7 +176,7 @@ def _columns(path: Path, file: pq.ParquetFile) -> list[str]:
     schema = file.metadata.schema.to_arrow_schema().remove_metadata()  # not schema_arrow, which has dictionary types
     if not any(schema.equals(known) for known in _SCHEMAS):
         raise UserError(f"{path} does not have the columns of predictions: {', '.join(schema.names)[:200]}; {REMEDY}")
-    return [name for name in schema.names if name not in _UNREAD]
+    return [name for name in schema.names if name != "key"]
 
 
 def _conditions(

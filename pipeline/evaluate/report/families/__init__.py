@@ -1,4 +1,4 @@
-"""The registry of reports: built-in ones, one file per family, and those of installed packages."""
+"""The registry of reports: built-in ones, and those of installed packages."""
 
 from __future__ import annotations
 

@@ -77,20 +77,12 @@ def accuracy_report(
     return report
 
 
-def _spread(subject: Subject) -> Iterator[Measure]:
-    """Yield the standard deviation over the pairs of decoder and resize operator."""
-    yield from subject.grid.estimate(NSD, lambda means: metrics.normalised_standard_deviation(1 - means.cells[..., 0]))
-
-
-def _pair(name: str) -> TransformNames:
-    pair = imagenet_s.PAIRS[name]
-    return TransformNames(labels=(pair.decoder, pair.resize))
-
-
 IMAGENET_S = accuracy_report(
     imagenet_s.FAMILY,
-    _pair,
-    _spread,
+    lambda name: TransformNames(labels=(imagenet_s.PAIRS[name].decoder, imagenet_s.PAIRS[name].resize)),
+    lambda subject: subject.grid.estimate(
+        NSD, lambda means: metrics.normalised_standard_deviation(1 - means.cells[..., 0])
+    ),
     levels=False,
     key="system_noise",
     metrics=(MEAN_ACCURACY, NSD, ACCURACY, *CALIBRATION),

@@ -15,7 +15,7 @@ from pipeline.evaluate.report.join import digest_of_ids
 from pipeline.evaluate.report.load import BudgetSearch
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, Section, TransformNames
 from pipeline.evaluate.report.subject import means_of, measures_of
-from pipeline.evaluate.report.views import INTERVAL, Axis, NumberFormat, Panel, Plot, Point
+from pipeline.evaluate.report.views import INTERVAL, PLAIN, Axis, Panel, Plot, Point
 from pipeline.recipes.attacks import Norm, budget_text
 from pipeline.text import printable
 
@@ -32,10 +32,8 @@ SCALES: Mapping[Norm, float] = {"linf": 255, "l2": 1, "l1": 1}
 INTERVALS = 64  # number of equal parts of a curve, from 0 to the largest budget
 TICKS = (0, 0.25, 0.5, 0.75, 1)  # ticks of the axis of budgets, as fractions of the largest budget
 MAX_RESAMPLES = 1000  # maximum number of draws of medians: each draw sorts all images
-BUDGET = NumberFormat(1, 2)
-
-MEDIAN = Metric("median budget", 1, "displayed budget", BUDGET, of_clean=True)
-AREA = Metric("area under the curve", 1, "displayed budget", BUDGET, of_clean=True)
+MEDIAN = Metric("median budget", 1, "displayed budget", PLAIN, of_clean=True)
+AREA = Metric("area under the curve", 1, "displayed budget", PLAIN, of_clean=True)
 CLEAN_ACCURACY = Metric("clean accuracy", 1, of_clean=True)
 ACCURACY = Metric("accuracy at the budget", 1, of_clean=True)
 
@@ -135,7 +133,7 @@ def _curves(section: Section) -> Plot:
         every = sorted([*curve, *((budgets[name], [m.value, m.low, m.high]) for name, m in marked.items())])
         at = set(budgets.values())
         points += [Point(model, place, value, low, high, marked=place in at) for place, (value, low, high) in every]
-    axis = Axis(f"budget ({NORMS[norm]})", NumberFormat(1, 2), ticks=ticks)
+    axis = Axis(f"budget ({NORMS[norm]})", PLAIN, ticks=ticks)
     return Plot("lines", [Panel(section.title, points, axis, Axis("accuracy"))])
 
 

@@ -187,14 +187,16 @@ def measure_fourier(evaluation: Evaluation, context: Context) -> Iterator[Result
 def _heat_maps(section: Section) -> Iterator[Table]:
     """Yield the table of the ends of each map, with the maps."""
     panels, rows, lines = [], list[list[Cell]](), list[tuple[str | int | float, ...]]()
+    axes = Axis("cycles per image across", COUNT), Axis("error")
     for model, results in section.models.items():
         errors = {frequency(each.level or 0): each for each in results.measures if each.metric == ERROR.name}
         clean = results.whole(CLEAN_ERROR.name)
-        best, worst = (of(errors, key=lambda each: errors[each].value) for of in (min, max))
-        shown = [Number(errors[at].value, errors[at].low, errors[at].high) for at in (best, worst)]
-        rows.append([model, Number(clean.value if clean else math.nan), shown[0], _text(best), shown[1], _text(worst)])
+        ends: list[Cell] = []
+        for at in (of(errors, key=lambda each: errors[each].value) for of in (min, max)):
+            ends += [Number(errors[at].value, errors[at].low, errors[at].high), f"({at.p}, {at.q})"]
+        rows.append([model, Number(clean.value if clean else math.nan), *ends])
         beside = f"clean error {PERCENT.text(clean.value)} %" if clean else ""
-        panels.append(Panel(model, _mirrored({at: each.value for at, each in errors.items()}), ACROSS, Y, beside))
+        panels.append(Panel(model, _mirrored({at: each.value for at, each in errors.items()}), *axes, beside))
         lines += [(model, *at, each.value, each.images) for at, each in errors.items()]
     columns = [Column("model", number=False), Column("clean error")]
     for end in ("smallest", "largest"):
@@ -206,13 +208,6 @@ def _heat_maps(section: Section) -> Iterator[Table]:
     )
     values = [("model", "p", "q", "error", "images"), *lines]
     yield Table(section.title, "heat map of errors", note, columns, rows, Plot("frequency map", panels), values=values)
-
-
-ACROSS, Y = Axis("cycles per image across", COUNT), Axis("error")
-
-
-def _text(at: Frequency) -> str:
-    return f"({at.p}, {at.q})"
 
 
 def _mirrored(errors: Mapping[Frequency, float]) -> list[Point]:

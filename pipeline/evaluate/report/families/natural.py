@@ -99,8 +99,6 @@ CLEAN_ACCURACY = Metric("clean accuracy", 1, of_clean=True)
 DROP = Metric("drop (percentage points)", -1, "difference", of_clean=True)
 LOWEST = Metric("lowest accuracy of a folder", 1)
 
-CLASS = "class"  # the group of parts of a data set that are classes
-
 
 def measure_shift(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     """Yield the results of an evaluation on natural images under a distribution shift, such as ImageNet-A."""
@@ -177,7 +175,7 @@ def _parts_of(task: Task, natural: Untransformed) -> Mapping[str, Sequence[str]]
     parts: dict[str, Sequence[str]] = {}
     if task.classes:
         names = dict(enumerate(task.classes))
-        parts[CLASS] = [names.get(label, str(label)) for label in images.labels.tolist()]
+        parts["class"] = [names.get(label, str(label)) for label in images.labels.tolist()]
     for position, kind in enumerate(task.folders or ()):
         folders = [id_.split("/")[:-1] for id_ in images.ids]
         if kind and all(len(each) > position for each in folders):

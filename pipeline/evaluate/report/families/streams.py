@@ -16,7 +16,7 @@ from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.join import Images
 from pipeline.evaluate.report.load import Evaluation, reading
 from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
-from pipeline.evaluate.report.views import Column, NumberFormat, Table
+from pipeline.evaluate.report.views import PLAIN, Column, Table
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, StreamTable
 from pipeline.loaders.order import cut, label_facts
 from pipeline.loaders.orders import CANONICAL
@@ -28,14 +28,12 @@ WINDOW, MIN_WINDOWS = 50_000, 10
 
 MAX_WINDOWS = 10_000  # maximum number of windows of a stream
 PUBLISHED_LENGTH = 7_500_000  # images of the published streams of CCC
-LABELS = NumberFormat(1, 2)
-
 ERROR = Metric("error over all samples", -1)
 PER_CONDITION = Metric("mean error over conditions", -1)
 PER_LABEL = Metric("mean error over labels in each condition", -1)
 LAST_VISIT = Metric("error of the last visit", -1)
-RUN = Metric("mean run of equal labels", 0, "samples", LABELS)
-IN_BATCH = Metric("labels in a batch", 0, "labels", LABELS)
+RUN = Metric("mean run of equal labels", 0, "samples", PLAIN)
+IN_BATCH = Metric("labels in a batch", 0, "labels", PLAIN)
 BY_CONDITION = Metric("error in the stream", -1)
 BY_VISIT = Metric("error by visit", -1)
 OVER_TIME = Metric("error over time", -1)
