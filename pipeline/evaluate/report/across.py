@@ -145,12 +145,10 @@ def natural_robustness(found: Sequence[Results]) -> Iterator[Results]:
             for name in metrics.NATURAL_FIGURES
             if name not in figures
         ]
-        incomplete = [
-            f"{name}: {numbers[0]:,} of {numbers[1]:,} images"
-            for name in figures
-            for numbers in [next(iter(candidates[name][0][1].counts.values()))]
-            if numbers[0] < numbers[1]
-        ]
+        incomplete = []
+        for name in figures:
+            number, total = next(iter(candidates[name][0][1].counts.values()))
+            incomplete += [f"{name}: {number:,} of {total:,} images"] * (number < total)
         baselines = [each.baseline for each in results if each.baseline and ROBUSTNESS.name in each.natural]
         clean = [each.clean_images for each in results if IMAGENET in each.natural]
         yield Results(

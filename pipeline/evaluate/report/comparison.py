@@ -60,20 +60,12 @@ def models_of(evaluated: Iterable[ModelTable]) -> list[ReportModel]:
     tables: dict[str, list[ModelTable]] = {}
     for table in evaluated:
         tables.setdefault(table.name, []).append(table)
-
-    def only(values: Iterable[int | None]) -> int | None:
-        known = {value for value in values if value is not None}
-        return known.pop() if len(known) == 1 else None
-
-    return [
-        ReportModel(
-            name,
-            "; ".join(dict.fromkeys(table.note for table in of_model if table.note)),
-            only(table.parameters for table in of_model),
-            only(table.multiply_adds for table in of_model),
-        )
-        for name, of_model in tables.items()
-    ]
+    models = []
+    for name, of_model in tables.items():
+        note = "; ".join(dict.fromkeys(table.note for table in of_model if table.note))
+        sizes = ({getattr(table, attribute) for table in of_model} - {None} for attribute, _ in SIZES.values())
+        models.append(ReportModel(name, note, *(size.pop() if len(size) == 1 else None for size in sizes)))
+    return models
 
 
 def model_table(models: Sequence[ReportModel]) -> Iterator[Table]:

@@ -160,14 +160,9 @@ def _published_tables(section: Section, published: Iterable[PublishedFigure]) ->
             [model, *(cell(each, metric, each.whole(metric.name), short=True) for metric in whole), "evaluated"]
             for model, each in section.models.items()
         ]
-        rows += [
-            [
-                model,
-                *(Number(values.get((model, source, of.name, ""), math.nan), format=of.format) for of in whole),
-                source,
-            ]
-            for model, source in models
-        ]
+        for model, source in models:
+            printed = (Number(values.get((model, source, of.name, ""), math.nan), format=of.format) for of in whole)
+            rows.append([model, *printed, source])
         heads = [Column(each.name) for each in whole]
         columns = [Column("model", number=False), *heads, Column("source", number=False)]
         note = notes(section, whole, rows, _published_note(whole))

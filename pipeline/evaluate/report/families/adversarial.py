@@ -98,6 +98,11 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     title = section_title(attack.clean.name, attack.recipe, "white box" if white_box else f"transfer from {attacked}")
     levels = {name: sorted(key.level for key in columns if key.transform == name) for name in entries}
     imagenet = are_validation_images(evaluation, common.ids)
+    names: dict[str, TransformNames] = {}
+    for name in dict.fromkeys(key.transform for key in columns):
+        norm, budgets = entries[name].norm, entries[name].budgets
+        texts = {level: f"{name} at {budget_text(norm, budgets[level - 1])}" for level in levels[name]}
+        names[name] = TransformNames(NORMS[norm], name in expected, levels=texts)
     results = context.results(
         REPORT,
         evaluation,
@@ -108,17 +113,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
             "images": (len(common.ids), 0),
             **({"right before the attacks": (int(before.right.sum()), 0)} if before else {}),
         },
-        transforms={
-            name: TransformNames(
-                NORMS[entries[name].norm],
-                name in expected,
-                levels={
-                    level: f"{name} at {budget_text(entries[name].norm, entries[name].budgets[level - 1])}"
-                    for level in levels[name]
-                },
-            )
-            for name in dict.fromkeys(key.transform for key in columns)
-        },
+        transforms=names,
         clean_images=before.encoded if before else "",
         clean_accuracy=float(before.right[before.known].mean()) if before else math.nan,
         published=attack.recipe if white_box and imagenet and attack.recipe in PUBLISHED_RECIPES else "",
@@ -250,28 +245,18 @@ def transfer_tables(found: Iterable[Results]) -> Iterator[Table]:
 def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Number]], lossy: set[str]) -> Table:
     """Return the matrix of one set of images, with a heat map for each attack."""
     targets = list(dict.fromkeys(target for row in matrix.values() for target in row))
-    tried = list(dict.fromkeys(attack for attack, _ in matrix))
-    missing = Number(math.nan)
-    rows: list[Sequence[Cell]] = [
-        [*key, *(matrix[key].get(target, missing) for target in targets)]
-        for attack in tried
-        for key in matrix
-        if key[0] == attack
-    ]
-    panels = [
-        Panel(
-            attack,
-            [
-                Point(attacked, target, 1 - row.get(target, missing).value)
-                for (name, attacked), row in matrix.items()
-                if name == attack
-                for target in targets
-            ],
-            Axis("evaluated model", COUNT),
-            Axis("accuracy of images that both get right"),
-        )
-        for attack in tried
-    ]
+    missing, rows, panels = Number(math.nan), list[Sequence[Cell]](), list[Panel]()
+    for attack in dict.fromkeys(attack for attack, _ in matrix):
+        of_attack = {attacked: row for (name, attacked), row in matrix.items() if name == attack}
+        cells = {attacked: [row.get(target, missing) for target in targets] for attacked, row in of_attack.items()}
+        rows += ([attack, attacked, *row] for attacked, row in cells.items())
+        points = [
+            Point(attacked, target, 1 - each.value)
+            for attacked, row in cells.items()
+            for target, each in zip(targets, row, strict=True)
+        ]
+        x, y = Axis("evaluated model", COUNT), Axis("accuracy of images that both get right")
+        panels.append(Panel(attack, points, x, y))
     note = (
         "Attack success rate in percent: of the images that the attacked and the evaluated model both get right, those "
         f"that the evaluated one gets wrong after the attack; {WIDTH}. Columns: evaluated models. The maps show the "
