@@ -249,14 +249,9 @@ def _scatter(
 ) -> Iterator[Panel]:
     """Yield the plot of the models that can be compared and have a position, if there are at least two of them."""
     found = {model: section.models[model].whole(metric.name) for model in across.comparable_models(section, metric)}
-    points = [
-        *(
-            Point(model, positions[model], each.value)
-            for model, each in found.items()
-            if each and not math.isnan(positions.get(model, math.nan))
-        ),
-        *published,
-    ]
+    known = {model: x for model, x in positions.items() if not math.isnan(x)}
+    points = [Point(model, known[model], each.value) for model, each in found.items() if each and model in known]
+    points += published
     if sum(not point.published for point in points) > 1:
         unit = f" ({metric.format.unit})" if metric.format.unit else ""
         yield Panel(section.title, points, axis, Axis(f"{metric.name}{unit}", metric.format))

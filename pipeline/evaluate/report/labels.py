@@ -84,11 +84,9 @@ def label(text: str, letters: int, lines: int = 2) -> str:
 def limits(panel: Panel) -> list[tuple[float, float]]:
     """Return the ends of both axes of a scatter plot."""
     found = []
-    for values, axis in (
-        ([float(each.x) for each in panel.known], panel.x),
-        ([each.y for each in panel.known], panel.y),
-    ):
-        shown = [math.log10(value) for value in values or [1.0]] if axis.logarithmic else values or [1.0]
+    for name, axis in (("x", panel.x), ("y", panel.y)):
+        values = [float(getattr(each, name)) for each in panel.known] or [1.0]
+        shown = [math.log10(value) for value in values] if axis.logarithmic else values
         padding = 0.07 * (max(shown) - min(shown)) or 0.05
         ends = min(shown) - padding, max(shown) + padding
         found.append((10 ** ends[0], 10 ** ends[1]) if axis.logarithmic else ends)

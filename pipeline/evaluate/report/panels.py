@@ -355,12 +355,9 @@ def room_of(plot: Plot, panel: Panel, width: float) -> Room:
         return Room(width, tall * BAR + 0.08 + title, left, 0.4, title, 0.08)
     if plot.kind == "heat map":
         columns, rows = _columns(plot), _rows(plot)
-        longest = max(map(len, columns), default=0)
-        above = (
-            LETTER * 0.85 * min(longest, LONGEST_LABEL) + 0.1
-            if _is_slanted(plot)
-            else max(label(name, 8, 3).count("\n") + 1.3 for name in [*columns, ""]) * TEXT_LINE
-        )
+        above = max(label(name, 8, 3).count("\n") + 1.3 for name in [*columns, ""]) * TEXT_LINE
+        if _is_slanted(plot):
+            above = LETTER * 0.85 * min(max(map(len, columns)), LONGEST_LABEL) + 0.1
         left = 0.1 + LETTER * min(LONGEST_LABEL, max(map(len, rows), default=1))
         width = max(width, left + 0.32 * len(columns) + 0.05)
         right = min(0.6 * above, 0.5) if _is_slanted(plot) else 0.05

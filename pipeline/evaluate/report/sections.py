@@ -169,14 +169,10 @@ def _published_tables(section: Section, published: Iterable[PublishedFigure]) ->
         yield Table(section.title, "published models", note, columns, rows)
     for metric in section.report.metrics:
         of_transforms = [each for each in here if each.transform and each.metric == metric.name]
-        cells: dict[str, dict[str, Number]] = {
-            model: {
-                _place(each): cell(results, metric, each, short=True)
-                for each in results.measures
-                if each.metric == metric.name and each.transform
-            }
-            for model, results in section.models.items()
-        }
+        cells: dict[str, dict[str, Number]] = {}
+        for model, results in section.models.items():
+            own = (each for each in results.measures if each.metric == metric.name and each.transform)
+            cells[model] = {_place(each): cell(results, metric, each, short=True) for each in own}
         for each in of_transforms:
             cells.setdefault(each.model, {})[_place(each)] = Number(each.value, format=metric.format)
         rows = [

@@ -188,21 +188,14 @@ def _check_replaceable(store: Store, name: str) -> None:
     """Raise UserError if the name belongs to a folder, or to a file that is not a report."""
     try:
         is_folder = "://" not in store.root and (Path(store.root) / name).is_dir()
-        if store.size(name) <= 0 and not is_folder:
+        if (store.size(name) <= 0 and not is_folder) or _is_known(store, name):
             return
-        known = _is_known(store, name)
+        fault = f"is not a report of {GENERATOR}"
     except (RefusedFileError, IsADirectoryError):
-        known = False
+        fault = f"is not a report of {GENERATOR}"
     except PermissionError as error:
-        raise UserError(
-            f"{store.root}/{name} cannot be read ({error.strerror}), so it is not replaced: move it, or choose another "
-            "folder"
-        ) from error
-    if not known:
-        raise UserError(
-            f"{store.root}/{name} is not a report of {GENERATOR}, so it is not replaced: move it, or choose another "
-            "folder"
-        )
+        fault = f"cannot be read ({error.strerror})"
+    raise UserError(f"{store.root}/{name} {fault}, so it is not replaced: move it, or choose another folder")
 
 
 # The page
