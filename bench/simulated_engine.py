@@ -7,14 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Generic
 
-from pipeline.execution.base import (
-    AttemptFinished,
-    AttemptRaised,
-    WorkerDied,
-    WorkerEvent,
-    WorkerStarted,
-    WorkerStartFailed,
-)
+from pipeline.execution.base import AttemptFinished, WorkerEvent, WorkerFailed, WorkerStarted
 from pipeline.execution.work import Attempt, Counts, Work
 
 _IDLE_WAITS = 100_000
@@ -43,7 +36,7 @@ class SimulatedEngine(Generic[Work, Counts]):
 
         Args:
             attempt: Called with the number of a worker and its attempt; returns the worker's signals. A worker whose
-                signals end without AttemptFinished, WorkerDied or AttemptRaised hangs.
+                signals end without AttemptFinished or WorkerFailed hangs.
             start: Called with the number of a worker that starts; returns its signals. Without signals, the worker
                 never starts.
         """
@@ -109,10 +102,10 @@ class SimulatedEngine(Generic[Work, Counts]):
 
     def _follow(self, worker: int, signal: WorkerEvent[Counts], rest: Iterator[Timed[Counts]]) -> None:
         """Schedule the signal that follows, unless this one was the last."""
-        if isinstance(signal, AttemptFinished | WorkerDied | AttemptRaised):
-            self._rest(worker)
-        elif isinstance(signal, WorkerStartFailed):
+        if type(signal) is WorkerFailed and worker not in self._since:  # it did not start
             self._alive.remove(worker)
+        elif isinstance(signal, AttemptFinished | WorkerFailed):
+            self._rest(worker)
         else:
             self._schedule(worker, rest)
 

@@ -45,12 +45,19 @@ class WorkerStarted:
 
 
 @dataclass(frozen=True)
-class WorkerStartFailed:
-    """A worker could not be started. ``error`` is the cause if the user can fix it or a store does not answer."""
+class WorkerFailed:
+    """A worker could not be started, or its attempt ended with an exception.
+
+    ``error`` is the cause if the user can fix it or a store does not answer.
+    """
 
     worker: int
     reason: str
     error: UserError | UnreachableError | None = None
+
+
+class WorkerDied(WorkerFailed):
+    """A worker process ended unexpectedly."""
 
 
 @dataclass(frozen=True)
@@ -68,24 +75,7 @@ class AttemptFinished:
     worker: int
 
 
-@dataclass(frozen=True)
-class WorkerDied:
-    """A worker process ended unexpectedly."""
-
-    worker: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class AttemptRaised:
-    """An attempt ended with an exception. ``error`` is the cause as in :class:`WorkerStartFailed`."""
-
-    worker: int
-    reason: str
-    error: UserError | UnreachableError | None = None
-
-
-WorkerEvent = WorkerStarted | WorkerStartFailed | WorkerReported[Counts] | AttemptFinished | WorkerDied | AttemptRaised
+WorkerEvent = WorkerStarted | WorkerReported[Counts] | AttemptFinished | WorkerFailed
 """An event that an engine reports about one of its workers."""
 
 
@@ -100,29 +90,19 @@ class Engine(Protocol[Work, Counts]):
         """Return the time in seconds since an arbitrary origin."""
 
     def start(self) -> int:
-        """Begin to start a worker and return its number.
-
-        :class:`WorkerStarted` or :class:`WorkerStartFailed` follows.
-        """
+        """Begin to start a worker and return its number. :class:`WorkerStarted` or :class:`WorkerFailed` follows."""
 
     def give(self, worker: int, attempt: Attempt[Work], /) -> None:
         """Send an attempt to an idle worker.
 
-        Any number of :class:`WorkerReported` follow, then :class:`AttemptFinished`, :class:`AttemptRaised` or
-        :class:`WorkerDied`.
+        Any number of :class:`WorkerReported` follow, then :class:`AttemptFinished` or :class:`WorkerFailed`.
         """
 
     def kill(self, worker: int, /) -> None:
         """Kill a worker. No event of this worker follows."""
 
     def wait(self, timeout: float, /) -> Sequence[WorkerEvent[Counts]]:
-        """Wait for events of the workers.
-
-        Args:
-            timeout: Maximum time to wait, in seconds.
-
-        Returns:
-            The events since the last call; empty after the timeout.
+        """Return the events since the last call; empty after ``timeout`` seconds.
 
         Raises:
             UserError: A worker would run different code than this process.

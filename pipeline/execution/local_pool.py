@@ -20,13 +20,12 @@ from pipeline.errors import UserError
 from pipeline.execution import local_worker
 from pipeline.execution.base import (
     AttemptFinished,
-    AttemptRaised,
     Worker,
     WorkerDied,
     WorkerEvent,
+    WorkerFailed,
     WorkerReported,
     WorkerStarted,
-    WorkerStartFailed,
 )
 from pipeline.execution.local_worker import LENGTH, frame
 from pipeline.execution.processes import WORKER_ENVIRONMENT
@@ -53,7 +52,6 @@ class _Child:
 
     process: subprocess.Popen[bytes]
     slot: int
-    started: bool = False
     messages: bytearray = field(default_factory=bytearray)
     answers: bytearray = field(default_factory=bytearray)
     stderr_tail: bytes = b""
@@ -110,7 +108,7 @@ class LocalEngine(Generic[Work, Counts]):
             if process is None or process.poll() is not None:
                 process = _spawn(gpu_of(slot, self._gpus))
         except OSError as error:
-            self._failed_starts.append(WorkerStartFailed(worker, str(error)))
+            self._failed_starts.append(WorkerFailed(worker, str(error)))
             return worker
         child = self._children[worker] = _Child(process, slot)
         for stream, read in ((process.stdout, self._read_answers), (process.stderr, self._read_stderr)):
@@ -199,17 +197,16 @@ class LocalEngine(Generic[Work, Counts]):
         """Return the event of an answer. Raises UserError if the worker would run different code than this process."""
         match kind:
             case local_worker.STARTED:
-                child.started = True
                 return WorkerStarted(worker, child.place)
             case local_worker.REPORTED:
                 return WorkerReported(worker, parts[0])
             case local_worker.DONE:
                 return AttemptFinished(worker)
             case local_worker.RAISED:
-                return AttemptRaised(worker, *parts)
+                return WorkerFailed(worker, *parts)
             case local_worker.FAILED:
                 self.kill(worker)
-                return WorkerStartFailed(worker, *parts)
+                return WorkerFailed(worker, *parts)
             case _:
                 raise UserError(
                     f"{child.place} would run different code than this command: {'; '.join(parts[0])}. Install "
@@ -225,7 +222,7 @@ class LocalEngine(Generic[Work, Counts]):
                 self._selector.unregister(_file(child.process.stderr))
         return []
 
-    def _reap(self, worker: int, child: _Child) -> WorkerStartFailed | WorkerDied:
+    def _reap(self, worker: int, child: _Child) -> WorkerDied:
         """Remove a process that has ended or is ending, and return the event."""
         if child.process.stderr in self._selector.get_map():
             self._read_stderr(worker, child)
@@ -234,8 +231,7 @@ class LocalEngine(Generic[Work, Counts]):
             child.process.wait(_END_S)
         reason = f"the worker process died: {_exit_text(child.process.returncode)}"
         lines = child.stderr_tail.decode(errors="replace").strip().splitlines()
-        reason += f": {lines[-1]}" if lines else ""
-        return WorkerDied(worker, reason) if child.started else WorkerStartFailed(worker, reason)
+        return WorkerDied(worker, f"{reason}: {lines[-1]}" if lines else reason)
 
 
 _SPARE: list[subprocess.Popen[bytes]] = []
@@ -291,14 +287,11 @@ def worker_environment(gpu: str | None) -> dict[str, str]:
 
 
 def gpu_of(slot: int, gpus: int) -> str | None:
-    """Return the GPU of the worker in a slot.
+    """Return the value of CUDA_VISIBLE_DEVICES for the worker in a slot, or None if there are no GPUs.
 
     Args:
         slot: Number of the slot, from 0. Workers that run at the same time have different slots.
         gpus: Number of GPUs that this process may use.
-
-    Returns:
-        A value for CUDA_VISIBLE_DEVICES, or None if ``gpus`` is 0.
     """
     if not gpus:
         return None

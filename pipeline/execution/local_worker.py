@@ -64,11 +64,7 @@ def main(parent: int, module: str = "", function: str = "") -> None:
 
 
 def end_with(parent: int) -> None:
-    """Kill this process when its parent ends for any reason: on Linux by the kernel, elsewhere by a thread.
-
-    Args:
-        parent: Process id of the parent.
-    """
+    """Kill this process when its parent ends for any reason: on Linux by the kernel, elsewhere by a thread."""
     if sys.platform == "linux":
         import ctypes
 

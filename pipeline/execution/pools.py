@@ -41,15 +41,7 @@ CLUSTER_EXECUTORS = frozenset({Executor.AUTO, Executor.RAY})
 
 
 def parse_executor(name: str, address: str | None) -> Executor:
-    """Return the executor with this name.
-
-    Args:
-        name: auto, ray or local.
-        address: Address of a running Ray cluster, or None.
-
-    Raises:
-        UserError: The name is unknown, or the executor is ``local`` and an address is given.
-    """
+    """Return the executor with this name. Raise UserError if it is unknown, or ``local`` with an address."""
     try:
         executor = Executor(name)
     except ValueError:
@@ -63,15 +55,9 @@ def parse_executor(name: str, address: str | None) -> Executor:
 
 
 def choose_executor(name: str, address: str | None, outputs: int) -> Executor:
-    """Return the engine to use. The outputs do not depend on it.
+    """Return the engine for a number of outputs, which do not depend on it. Raises like :func:`parse_executor`.
 
-    Args:
-        name: auto, ray or local. ``auto`` uses local processes if there is no address and the work is small.
-        address: Address of a running Ray cluster, or None.
-        outputs: Number of outputs still to make.
-
-    Raises:
-        UserError: The name is unknown, or it is ``local`` and an address is given.
+    ``auto`` uses local processes if there is no address and the work is small.
     """
     executor = parse_executor(name, address)
     if executor != Executor.AUTO:

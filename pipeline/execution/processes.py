@@ -22,15 +22,7 @@ WORKER_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 
 
 def check_workers(workers: int | None, address: str | None) -> None:
-    """Check the requested number of workers.
-
-    Args:
-        workers: Number of workers; None means one per CPU.
-        address: Address of a Ray cluster, or None for this machine.
-
-    Raises:
-        UserError: The number is too large.
-    """
+    """Raise UserError for too many workers, of a Ray cluster, or of this machine if there is no address."""
     most = LOCAL_WORKERS_PER_CPU * cpu_count() if address is None else MAX_WORKERS
     if workers is not None and workers > max(most, LOCAL_WORKERS):
         where = "on this machine" if address is None else "on a cluster"
@@ -39,11 +31,7 @@ def check_workers(workers: int | None, address: str | None) -> None:
 
 @contextmanager
 def environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables during the block, for processes that it starts.
-
-    Args:
-        changes: Name -> value.
-    """
+    """Set environment variables during the block, for processes that it starts."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -83,10 +83,6 @@ class _Cluster:
     """A cluster that a thread starts or joins, and leaves. In a thread, Ray does not replace the handlers of signals.
 
     The thread lives as long as the cluster, because Ray's processes end with the thread that has started them.
-
-    Args:
-        workers: Number of workers; None for one per CPU.
-        address: Address of a running cluster, or None to start a local cluster.
     """
 
     def __init__(self, workers: int | None, address: str | None) -> None:
@@ -105,11 +101,7 @@ _EARLY: list[_Cluster] = []
 
 @contextmanager
 def early_cluster(workers: int | None) -> Iterator[None]:
-    """Begin to start a local cluster, which the first :func:`cluster` of the block uses.
-
-    Args:
-        workers: Number of workers; None for one per CPU.
-    """
+    """Begin to start a local cluster, which the first :func:`cluster` of the block uses."""
     _EARLY.append(_Cluster(workers, None))
     try:
         yield
@@ -120,7 +112,7 @@ def early_cluster(workers: int | None) -> Iterator[None]:
 
 @contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[int]:
-    """Start or join a Ray cluster.
+    """Start or join a Ray cluster, and yield the number of workers to start.
 
     A local cluster listens on the loopback interface only, and stops at the end of the block or when this process is
     killed. A cluster that was joined keeps running.
@@ -128,9 +120,6 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     Args:
         workers: Number of workers; None for one per CPU.
         address: host:port of a running cluster, "auto" for the one on this machine, or None to start a local cluster.
-
-    Yields:
-        The number of workers to start.
 
     Raises:
         UserError: The cluster cannot be started or reached.

@@ -13,13 +13,12 @@ from typing import Any, Generic
 from pipeline.errors import UnreachableError, UserError
 from pipeline.execution.base import (
     AttemptFinished,
-    AttemptRaised,
     Worker,
     WorkerDied,
     WorkerEvent,
+    WorkerFailed,
     WorkerReported,
     WorkerStarted,
-    WorkerStartFailed,
 )
 from pipeline.execution.ray_cluster import import_ray
 from pipeline.execution.scheduler import Scheduler
@@ -118,18 +117,17 @@ class RayEngine(Generic[Work, Counts]):
             return AttemptFinished(worker)
         except self._ray.exceptions.RayError as error:
             self._forget(worker)
-            if isinstance(error, self._ray.exceptions.ActorDiedError):
-                return WorkerDied(worker, _reason(error))
-            return AttemptRaised(worker, _reason(error), _known(error))
+            died = isinstance(error, self._ray.exceptions.ActorDiedError)
+            return (WorkerDied if died else WorkerFailed)(worker, _reason(error), _known(error))
 
-    def _start_event(self, worker: int, answer: Any) -> WorkerStarted | WorkerStartFailed:
+    def _start_event(self, worker: int, answer: Any) -> WorkerStarted | WorkerFailed:
         self._starting.discard(worker)
         self._forget(worker)
         try:
             place, differences = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self.kill(worker)
-            return WorkerStartFailed(worker, _reason(error), _known(error))
+            return WorkerFailed(worker, _reason(error), _known(error))
         if differences:
             raise UserError(
                 f"{place} would run different code than this command: {'; '.join(differences)}. Install the same "
@@ -142,11 +140,7 @@ class _Actor:
     """A Ray actor that runs one worker."""
 
     def start(self, owner: Installation, work: bytes) -> tuple[str, list[str]]:
-        """Create the worker, unless this machine has different code than the owner.
-
-        Args:
-            owner: Installation of the process that owns the pool.
-            work: Pickled function that returns the worker, and its argument.
+        """Create the worker from a pickled function and its argument, unless this machine has different code.
 
         Returns:
             Process and host of this actor, and the differences of its code from the owner's; empty if there are none.

@@ -12,13 +12,12 @@ from typing import Generic, cast
 from pipeline.errors import UnfinishedError, UnreachableError, UserError
 from pipeline.execution.base import (
     AttemptFinished,
-    AttemptRaised,
     Engine,
     WorkerDied,
     WorkerEvent,
+    WorkerFailed,
     WorkerReported,
     WorkerStarted,
-    WorkerStartFailed,
 )
 from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Failed, Lost, Progress, Splittable, Work
 
@@ -109,13 +108,7 @@ class Scheduler(Generic[Work, Counts]):
         self._part_seconds: deque[float] = deque(maxlen=_MEDIAN_WINDOW)
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
-        """Run all work items.
-
-        Args:
-            items: The work items; read lazily, as workers become free.
-
-        Yields:
-            Progress of work items, failed attempts, and work items that are given up.
+        """Run all work items, which are read as workers become free, and yield progress, failures and losses.
 
         Raises:
             UserError: No worker can be started, and the user can fix the cause.
@@ -124,17 +117,14 @@ class Scheduler(Generic[Work, Counts]):
         """
         while self._assign(items):
             for event in self._wait(_TICK_S):
-                if isinstance(event, WorkerStartFailed | AttemptRaised) and isinstance(event.error, UnreachableError):
+                if isinstance(event, WorkerFailed) and isinstance(event.error, UnreachableError):
                     raise event.error  # other work items would wait for the store one after another
                 yield from self._handle(event)
 
     def drain(self) -> Iterator[Progress[Counts, Work]]:
-        """Wait until each worker that is expected to publish within ``FINISH_S`` has done so, and stop it then.
+        """Wait until each worker that is expected to publish within ``FINISH_S`` has done so, stop it, yield progress.
 
         Call it after :meth:`run` was interrupted. No work is started or retried.
-
-        Yields:
-            Progress of the work items.
         """
         until = self._engine.now() + FINISH_S
         awaited = {worker: run for worker, run in self._running.items() if self._publishes_by(run, until)}
@@ -213,7 +203,7 @@ class Scheduler(Generic[Work, Counts]):
             self._failed_starts = 0
             self._places[worker] = event.place
             self._idle[worker] = None
-        elif isinstance(event, WorkerStartFailed):
+        elif isinstance(event, WorkerFailed):
             self._starting.remove(worker)
             self._failed_starts += 1
             reason = f"cannot start a worker: {event.reason}"
@@ -244,13 +234,10 @@ class Scheduler(Generic[Work, Counts]):
                 yield Progress(record.index, record.work, run.counts)
             case AttemptFinished():
                 yield self._finished(worker, run)
-            case WorkerDied(reason=reason):
-                place = self._drop(worker)
-                yield self._failed(record, run.item, reason, place)
-            case AttemptRaised(reason=reason):
-                # The worker may still be usable, but starting a new one costs little and is safer.
-                place = self._drop(worker)
-                yield self._failed(record, None, reason, place)
+            case WorkerFailed(reason=reason):
+                # A worker that did not die may still be usable, but starting a new one costs little and is safer.
+                item, place = run.item if isinstance(event, WorkerDied) else None, self._drop(worker)
+                yield self._failed(record, item, reason, place)
 
     def _finished(self, worker: int, run: _Run[Work, Counts]) -> Progress[Counts, Work]:
         """Mark a work item as finished and kill other workers that process it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 
@@ -25,7 +25,7 @@ class Reading:
 
 
 class Summable(Protocol):
-    """Counts of finished work that can be added up."""
+    """Counts of finished work that can be added up: a dataclass of numbers, lists, and counts by name."""
 
     @property
     def parts(self) -> int:
@@ -33,6 +33,13 @@ class Summable(Protocol):
 
     def add(self, other: Self, /) -> None:
         """Add other counts to these."""
+        for each in fields(self):  # type: ignore[arg-type]  # of a dataclass
+            own, more = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(own, dict):
+                for name, count in more.items():
+                    own[name] += count
+            else:
+                setattr(self, each.name, own + more)
 
     def readings(self) -> Iterator[Reading]:
         """Yield the counts as metrics; metrics of the same name have the same labels."""
@@ -56,7 +63,7 @@ class Attempt(Generic[Work]):
 
     Attributes:
         work: The work item.
-        report_items: Whether the worker reports each image before processing it, so that a crash can be traced to it.
+        report_items: Whether the worker reports each image before processing it, to trace a crash to it.
         suspects: Images and samples at which a worker died before. For a suspected image, the worker also reports each
             sample.
         quarantined: Images and samples that the worker skips because they crashed too many workers.

@@ -15,12 +15,11 @@ from bench.simulated_engine import SimulatedEngine
 from pipeline.errors import UnfinishedError, UnreachableError, UserError
 from pipeline.execution.base import (
     AttemptFinished,
-    AttemptRaised,
     WorkerDied,
     WorkerEvent,
+    WorkerFailed,
     WorkerReported,
     WorkerStarted,
-    WorkerStartFailed,
 )
 from pipeline.execution.scheduler import (
     FINISH_S,
@@ -161,7 +160,7 @@ def test_exceptions_quarantine_no_image() -> None:
         ITEMS,
         2,
         lambda worker, attempt: process(
-            worker, attempt, lambda *at: AttemptRaised(worker, "full") if at[2] == "b" else None
+            worker, attempt, lambda *at: WorkerFailed(worker, "full") if at[2] == "b" else None
         ),
     )
     (lost,) = outcome.of(Lost)
@@ -292,9 +291,7 @@ def failing(
     return lambda worker: [
         (
             1.0,
-            WorkerStartFailed(worker, "no memory", error)
-            if worker < until
-            else WorkerStarted(worker, f"worker {worker}"),
+            WorkerFailed(worker, "no memory", error) if worker < until else WorkerStarted(worker, f"worker {worker}"),
         )
     ]
 
