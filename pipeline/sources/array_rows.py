@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.errors import UserError
 from pipeline.sources import npz, pickles
 from pipeline.sources.base import UNLABELLED, Pixels, SourceImage, check_size, class_name_of, identifier
-from pipeline.sources.values import Content
+from pipeline.sources.pickles import Content
 from pipeline.storage import Place
 from pipeline.tasks.labels import LabelSpace, Numbering
 
@@ -48,15 +48,7 @@ class ArraySource:
     """The images of one file, in its order. Ids are ``<stem>_<row>``. The file is loaded once, when first needed."""
 
     def __init__(self, file: Place, load: Callable[[], ArrayTable]) -> None:
-        """Create the source.
-
-        Args:
-            file: The file.
-            load: Returns its content. Raises UserError if it is invalid.
-
-        Raises:
-            UserError: The file does not exist.
-        """
+        """Keep a file and the function that loads it. Raise UserError if the file does not exist."""
         if file.store.size(file.name) < 0:
             raise UserError(f"the file {file.location} does not exist")
         self.location = file.location
@@ -107,18 +99,15 @@ def cifar(place: Place, batch: str, labels: str, meta: str, names: str) -> Array
         labels: Key of the labels.
         meta: Name of the meta file.
         names: Key of the class names in it.
-
-    Raises:
-        UserError: The file does not exist.
     """
     file = Place(place.store, batch) if place.is_folder else place
     beside = Place(file.store, meta)
 
     def load() -> ArrayTable:
-        content = Content(pickles.load_file(file), file.location)
+        content = pickles.load_file(file)
         rows, known = content.pixels("data"), list[str]()
         if beside.store.size(beside.name) >= 0:
-            known = Content(pickles.load_file(beside), beside.location).names(names)
+            known = pickles.load_file(beside).names(names)
         return ArrayTable(rows, content.labels(labels, len(rows)), known, len(known))
 
     return ArraySource(file, load)
@@ -134,12 +123,6 @@ def downsampled_imagenet(place: Place) -> ArraySource:
 
     The published files number the classes as in ``map_clsloc.txt`` of the development kit, not by sorted WordNet id:
     models that were trained on these files have this order, but other models of ImageNet do not.
-
-    Args:
-        place: The file, or the folder that contains it.
-
-    Raises:
-        UserError: The file does not exist.
     """
     found = [name for name in DOWNSAMPLED_FILES if place.has(name)] if place.is_folder else [place.name]
     if not found:
@@ -152,7 +135,7 @@ def _load(file: Place) -> ArrayTable:
     """Return the content of the file. Raise UserError if it is invalid."""
     where = file.location
     is_archive = file.name.endswith(".npz")
-    content = Content(npz.load(file, ("data", "labels")) if is_archive else pickles.load_file(file), where)
+    content = Content(npz.load(file, ("data", "labels")), where) if is_archive else pickles.load_file(file)
     rows = content.pixels("data")
     numbers = content.labels("labels", len(rows))
     if (wrong := next((index for index, label in enumerate(numbers) if label < 1), None)) is not None:

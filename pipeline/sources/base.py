@@ -95,13 +95,7 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[SourceImage]: ...
 
     def read(self, image: SourceImage) -> bytes | Pixels:
-        """Read one image.
-
-        Args:
-            image: An image that this source has listed.
-
-        Returns:
-            The encoded bytes, or the pixels if the source stores pixels.
+        """Return the encoded bytes of an image, or its pixels if the source stores pixels.
 
         Raises:
             OSError: The image cannot be read.
@@ -115,16 +109,13 @@ def notices_of(source: Source) -> tuple[str, ...]:
 
 
 def source_files(place: Place, ending: str, ignored: Counter[str]) -> list[str]:
-    """Return the names of the files at a place that have a given suffix.
+    """Return the paths of the files at a place that have a given suffix, relative to it and sorted.
 
     Args:
         place: A file, a pattern, or a folder, which is searched recursively. Links are followed; hidden files and
             system folders are skipped.
         ending: Suffix in lower case, with its dot.
         ignored: Counter that receives the suffixes of all other files of a folder.
-
-    Returns:
-        Paths relative to the place, sorted.
 
     Raises:
         UserError: A folder cannot be listed, or contains a compressed file of this kind.
@@ -185,9 +176,6 @@ def refuse_mixed(place: Place, names: Sequence[str]) -> None:
 def identifier(path: str) -> str:
     """Return the image id for a path inside a source: without the suffix, dots replaced by underscores.
 
-    Args:
-        path: Path relative to the source.
-
     Raises:
         UserError: The path contains characters that a tar member or JSON text cannot store.
     """
@@ -203,11 +191,7 @@ def identifier(path: str) -> str:
 
 
 def check_class(name: str, where: str) -> str:
-    """Return a class name that can be the first part of an image id.
-
-    Args:
-        name: Class name from a label file.
-        where: File and line for the error message.
+    """Return a class name that can be the first part of an image id; ``where`` is its file and line.
 
     Raises:
         UserError: The name cannot be a folder name, or WebDataset would skip its samples.
@@ -239,14 +223,9 @@ def folded(name: str) -> str:
 
 
 def refuse_lookalikes(what: str, names: Iterable[str]) -> None:
-    """Raise UserError if two folder names differ only in case or Unicode normalisation.
+    """Raise UserError if two folder names differ only in case or Unicode normalisation, which file systems may merge.
 
-    Args:
-        what: Start of the error message, for example "/data has the class folders".
-        names: Folder names.
-
-    Raises:
-        UserError: Some file systems would merge two of the folders.
+    ``what`` is the start of the message, for example "/data has the class folders".
     """
     seen: dict[str, str] = {}
     for name in names:
@@ -267,15 +246,7 @@ def check_size(image: SourceImage) -> None:
 
 
 def check_label(value: object, where: str) -> int:
-    """Return a label if it is valid.
-
-    Args:
-        value: Label as read from a file.
-        where: File and image for the error message.
-
-    Raises:
-        UserError: The label is not an integer from -1 (unlabelled) to ``MAX_LABEL``.
-    """
+    """Return a label of a file. Raise UserError if it is not an integer from -1 (unlabelled) to ``MAX_LABEL``."""
     if type(value) is not int or not UNLABELLED <= value <= MAX_LABEL:
         raise UserError(
             f"{where} has the invalid label {_shown(value)}: labels are integers from 0 to {MAX_LABEL}, or "
@@ -292,19 +263,13 @@ def _shown(value: object) -> str:
 
 
 def class_name_of(label: int, names: Sequence[str], default: str, where: str) -> str:
-    """Return the class name of a label.
+    """Return the class name of a label, empty for ``UNLABELLED``. Raise UserError if it has none.
 
     Args:
         label: Label from 0, or ``UNLABELLED``.
         names: Class names by label. May be empty.
         default: Class name if ``names`` is empty.
         where: File and image for the error message.
-
-    Returns:
-        The class name; an empty string for unlabelled images.
-
-    Raises:
-        UserError: The label has no name.
     """
     if label == UNLABELLED:
         return ""
@@ -316,14 +281,9 @@ def class_name_of(label: int, names: Sequence[str], default: str, where: str) ->
 
 
 def refuse_duplicates(what: str, named: Iterable[tuple[str, str]]) -> None:
-    """Raise UserError if two paths have the same image id.
+    """Raise UserError with both paths if two have the same image id, given pairs of id and path.
 
-    Args:
-        what: Start of the error message, for example "/data has images".
-        named: Pairs of id and path.
-
-    Raises:
-        UserError: An id occurs twice. The message names both paths.
+    ``what`` is the start of the message, for example "/data has images".
     """
     seen: dict[str, str] = {}
     for id_, path in named:
@@ -345,15 +305,7 @@ def _lines(text: str) -> list[str]:
 
 
 def read_text(place: Place, limit: int = LONGEST_LIST) -> str:
-    """Return the content of a UTF-8 text file.
-
-    Args:
-        place: The file.
-        limit: Largest accepted size in bytes.
-
-    Raises:
-        UserError: The file cannot be read, is too large, or is not UTF-8 text.
-    """
+    """Return the content of a UTF-8 text file of at most ``limit`` bytes. Raise UserError if it cannot be read."""
     try:
         data = place.store.read(place.name, limit=limit)
     except OSError as error:

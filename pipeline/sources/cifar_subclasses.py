@@ -10,7 +10,6 @@ from pipeline.sources import pickles
 from pipeline.sources.array_rows import ArraySource, ArrayTable
 from pipeline.sources.base import Source, SourceImage
 from pipeline.sources.parts import Part, require_both
-from pipeline.sources.values import Content
 from pipeline.sources.views import View
 from pipeline.storage import Place
 from pipeline.tasks.labels import LabelSpace
@@ -36,7 +35,7 @@ def cifar_100_subclass(
         place: The folder as distributed, or one of its batch files.
         hold_out: Number of fine classes of each coarse class to hold out, 1..3.
         part: Part to use.
-        split: Batch of the folder to use. None for the test images.
+        split: Batch of the folder to use. Default: the test images.
 
     Raises:
         UserError: An option is missing or has no effect, or the file does not exist.
@@ -49,7 +48,7 @@ def cifar_100_subclass(
     fine_labels: list[int] = []
 
     def load() -> ArrayTable:
-        content = Content(pickles.load_file(file), file.location)
+        content = pickles.load_file(file)
         rows = content.pixels("data")
         fine, coarse = (content.labels(key, len(rows)) for key in ("fine_labels", "coarse_labels"))
         _check_classes(fine, coarse, file.location)

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from manifests.footer import RowGroup, read_footer, row_groups
+from manifests.footer import ParquetColumn, RowGroup, read_footer, row_groups
+from manifests.thrift import read_struct
 from pipeline.errors import UserError
 from pipeline.sources.base import (
     UNLABELLED,
@@ -26,7 +27,6 @@ from pipeline.sources.base import (
     refuse_mixed,
     source_files,
 )
-from pipeline.sources.pages import UnsafePageError, largest_page
 from pipeline.storage import Place, Store
 from pipeline.tasks.labels import Numbering, space_of
 
@@ -50,9 +50,25 @@ images hardly compress, so a high ratio means a decompression bomb."""
 LARGEST_FOOTER = 2**24
 """Size limit in bytes for a footer. A footer with thousands of class names has about 100,000 bytes."""
 
+LARGEST_PAGE = 2**29
+"""Maximum size in bytes of a decompressed page: 512 MiB. Writers check the size of a page only every 1,024 values."""
+
+MAX_PAGES = 200_000
+"""Maximum number of pages of a column in a row group."""
+
+_FIRST_READ, _LAST_READ = 2**14, 2**20
+"""Number of bytes read to parse a page header, and in a second attempt: headers contain minimum and maximum values."""
+
+_UNCOMPRESSED, _COMPRESSED = 2, 3
+"""Thrift field numbers of the page sizes in bytes."""
+
 _BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 
 _DAMAGED = (OSError, pa.ArrowException, ValueError, KeyError, IndexError, MemoryError, RecursionError, OverflowError)
+
+
+class UnsafePageError(ValueError):
+    """A column or page is damaged or too large to read. The message is complete for users."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +94,7 @@ class HuggingFaceParquet:
     """
 
     def __init__(self, place: Place) -> None:
-        """Open the files.
-
-        Args:
-            place: A file, a pattern or a folder.
-
-        Raises:
-            UserError: No Parquet file exists, the first one has no images, or the files are of several splits.
-        """
+        """Open the files. Raise UserError if there are none or of several splits, or the first one has no images."""
         self.location = place.location
         self.ignored: Counter[str] = Counter()
         self._store = place.store
@@ -235,9 +244,56 @@ def _batches(
                     f"its column {column.name} decompresses from {column.compressed} to {column.uncompressed} bytes; "
                     f"the maximum ratio is {MAX_COMPRESSION_RATIO}"
                 )
-            largest = max(largest, largest_page(store, name, column))
+            largest = max(largest, _largest_page(store, name, column))
     rows = min(BATCH_ROWS, max(1, BATCH_BYTES // largest))
     yield from opened.file.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False)
+
+
+def _largest_page(store: Store, name: str, column: ParquetColumn) -> int:
+    """Return the decompressed size in bytes of the largest page of a column of one row group.
+
+    Arrow allocates the size that a page header declares. The sizes in the footer can be forged, so every page is
+    checked. The headers are parsed in the process, since each worker reads millions of rows from such files.
+
+    Raises:
+        UnsafePageError: A page is damaged or too large.
+        OSError: The file cannot be read.
+    """
+    start, end, count, largest = column.start, column.start + column.compressed, 0, 0
+    if not 0 <= start <= end <= store.size(name):
+        raise UnsafePageError(f"a column extends from byte {start} to {end}, beyond the end of the file")
+    while start < end:
+        header, uncompressed, compressed = _page(store, name, start)
+        count += 1
+        if uncompressed > LARGEST_PAGE:
+            raise UnsafePageError(
+                f"a page of {compressed} bytes decompresses to {uncompressed} bytes; the maximum is {LARGEST_PAGE}: "
+                "write smaller row groups"
+            )
+        if uncompressed < 0 or compressed < 0 or count > MAX_PAGES:
+            raise UnsafePageError(f"it has a page of negative size, or more than {MAX_PAGES} pages in a row group")
+        start += header + compressed
+        largest = max(largest, uncompressed)
+    return largest
+
+
+def _page(store: Store, name: str, start: int) -> tuple[int, int, int]:
+    """Return the sizes in bytes of the header at a position, of its page after decompression, and in the file."""
+    for size in (_FIRST_READ, _LAST_READ):
+        data = store.read(name, start, size)
+        try:
+            fields, end = read_struct(data)
+        except IndexError:
+            if len(data) < size:
+                break
+            continue
+        except ValueError as error:
+            raise UnsafePageError(f"a page header is invalid: {error}") from error
+        uncompressed, compressed = fields.get(_UNCOMPRESSED), fields.get(_COMPRESSED)
+        if not isinstance(uncompressed, int) or not isinstance(compressed, int):
+            raise UnsafePageError("a page header has no sizes")
+        return end, uncompressed, compressed
+    raise UnsafePageError(f"the page header at byte {start} is truncated, or longer than {_LAST_READ} bytes")
 
 
 def _columns(schema: pa.Schema, where: str) -> _Columns:

@@ -17,7 +17,6 @@ from pipeline.sources.base import Pixels, SourceImage, identifier, refuse_duplic
 from pipeline.sources.files import is_system_folder
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.parts import STYLE, Part, require_both
-from pipeline.sources.values import Content
 from pipeline.storage import Place
 from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.tasks.lists import shipped_list
@@ -210,7 +209,7 @@ class _Array:
     @cached_property
     def _content(self) -> dict[str, Any]:
         """The arrays and lists of the file, of equal length. Raises UserError if they are invalid."""
-        where, content = self.location, Content(pickles.load_file(self._file), self.location)
+        where, content = self.location, pickles.load_file(self._file)
         images = content.values.get("image")
         if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise UserError(f"the value of 'image' in {where} is not a uint8 array of shape (icons, 3, height, width)")

@@ -28,10 +28,7 @@ KIT_CLASSES = "map_clsloc.txt"
 
 
 def validation_wnids(folder: Store) -> dict[str, str]:
-    """Return image name without suffix -> wnid, from a label file in the folder or its parent.
-
-    Args:
-        folder: Folder of the images.
+    """Return image name without suffix -> wnid, from a label file in the folder of the images or its parent.
 
     Raises:
         UserError: No label file exists, or it is invalid.

@@ -47,9 +47,6 @@ class ImageFolder(_Folder):
     def __init__(self, place: Place) -> None:
         """List the class folders.
 
-        Args:
-            place: The root folder.
-
         Raises:
             UserError: The place is not a folder, class names are ambiguous, or images are mixed with class folders.
         """

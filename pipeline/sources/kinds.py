@@ -146,10 +146,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def detect(location: str) -> str:
-    """Return the source kind at a location, detected by file names.
-
-    Args:
-        location: Path, URL or pattern.
+    """Return the source kind at a path, URL or pattern, detected by file names.
 
     Raises:
         UserError: The location does not exist, or no kind or more than one kind matches.

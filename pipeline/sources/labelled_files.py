@@ -84,12 +84,7 @@ def folder_of(place: Place) -> Store:
 
 
 def flat_folder(folder: Store, below: str = "") -> Listing:
-    """Return the listing of the images directly in a folder, by name, as names.
-
-    Args:
-        folder: The store.
-        below: Path of the folder in the store.
-    """
+    """Return the listing of the images directly in a folder of a store, by name, as names."""
 
     def listing(ignored: Counter[str]) -> list[tuple[str, int]]:
         images = []
@@ -120,15 +115,7 @@ def _refuse_images(folder: Store, below: str, ignored: Counter[str]) -> None:
 
 
 def class_name(text: str, where: str) -> str:
-    """Return a class name from a label file.
-
-    Args:
-        text: The class name.
-        where: File and line for the error message.
-
-    Raises:
-        UserError: The name is invalid.
-    """
+    """Return a class name from a label file. Raise UserError with the file and line if it is invalid."""
     if len(text) > LONGEST_CLASS or any(map(str.isspace, text)):
         raise UserError(
             f"{where} has the invalid class name {text[:80]!r}: use one word of at most {LONGEST_CLASS} characters"

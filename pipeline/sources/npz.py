@@ -26,15 +26,7 @@ def names(place: Place) -> list[str]:
 
 
 def load(place: Place, names: Sequence[str], kinds: str = "iu") -> dict[str, np.ndarray]:
-    """Load arrays of numbers.
-
-    Args:
-        place: The archive.
-        names: Names of the arrays, which must all exist.
-        kinds: Accepted kinds of dtype. Default: integers.
-
-    Returns:
-        Name -> array.
+    """Return arrays of an archive by name, of dtypes of these kinds.
 
     Raises:
         UserError: The archive is damaged or too large, or an array is missing or has an unsupported dtype.

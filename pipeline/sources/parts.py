@@ -90,12 +90,7 @@ WHOLE = PartOptions()
 
 
 def require_both(kind: str, **options: object) -> None:
-    """Raise UserError if one of two options, or both, have no value.
-
-    Args:
-        kind: Kind of the source, for the message.
-        **options: Value of each option by name, None for one that is not given.
-    """
+    """Raise UserError if options of a source kind have no value."""
     if missing := [name for name, value in options.items() if value is None]:
         wanted = " and ".join(f"source.{name}" for name in missing)
         raise UserError(f"the source kind {kind} needs {wanted}: give them with --set, for example {_EXAMPLES[kind]}")

@@ -94,10 +94,7 @@ def boxed_validation(place: Place) -> LabelledFiles:
 
 
 def first_box(place: Place) -> Box:
-    """Return the first bounding box of an annotation.
-
-    Args:
-        place: XML file of the development kit.
+    """Return the first bounding box of an annotation, an XML file of the development kit.
 
     Raises:
         UserError: The file cannot be read, has no valid box, or declares document types or entities, which are unsafe.

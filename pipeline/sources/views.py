@@ -58,14 +58,7 @@ class View:
 
 
 def read_classes(location: str) -> list[str]:
-    """Return the class names in a text file, one per line.
-
-    Args:
-        location: Path or URL of the file.
-
-    Raises:
-        UserError: The file cannot be read, or is empty.
-    """
+    """Return the class names in a text file, one per line. Raise UserError if it cannot be read, or is empty."""
     names = lines_at(location)
     if not names:
         raise UserError(f"{location} is empty: write one class name per line, in label order")
@@ -77,10 +70,6 @@ def listed_classes(source: Source, classes: Sequence[str]) -> View:
 
     Unlabelled images remain so. The number of present classes is known after an iteration, which raises UserError for a
     class that is not in the list.
-
-    Args:
-        source: The source with its own labels.
-        classes: All class names in label order.
     """
     positions, present = position_by_name(classes), set[str]()
 
@@ -107,10 +96,6 @@ def subset(source: Source, listed: str) -> View:
     A line is an image id, a path in the source, or a file name, with or without suffix, as in RobustBench's lists. An
     iteration raises UserError if a line matches more than one image, two lines match the same image, or, at the end, a
     line matched none.
-
-    Args:
-        source: The whole source.
-        listed: Path or URL of the text file.
 
     Raises:
         UserError: The file cannot be read, is empty, or lists an image twice.

@@ -47,14 +47,7 @@ class WebDatasetTars:
     labels = None
 
     def __init__(self, place: Place) -> None:
-        """List the tars.
-
-        Args:
-            place: A tar, a pattern or a folder.
-
-        Raises:
-            UserError: No tar exists, or the tars are of several splits.
-        """
+        """List the tars. Raise UserError if there are none, or of several splits."""
         self.location = place.location
         self._other_files: Counter[str] = Counter()
         names = source_files(place, ".tar", self._other_files)

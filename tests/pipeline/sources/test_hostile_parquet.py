@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources import hf_parquet, pages
+from pipeline.sources import hf_parquet
 from pipeline.sources.kinds import open_source
 from tests.factories import layouts
 from tests.factories.layouts import png, write
@@ -222,7 +222,7 @@ def test_a_page_larger_than_its_footer_declares_raises(tmp_path: Path, monkeypat
     """The sizes in the footer can be forged, so the page headers are checked."""
     path = bomb(tmp_path / "x.parquet", 10**6, 10, use_dictionary=False, compression="zstd")
     assert len(labels_of(path)) == 10
-    monkeypatch.setattr(pages, "LARGEST_PAGE", 10**6)
+    monkeypatch.setattr(hf_parquet, "LARGEST_PAGE", 10**6)
     with pytest.raises(UserError, match=r"a page of \d+ bytes decompresses to 100\d+ bytes; the maximum is 1000000"):
         labels_of(path)
 

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.sources import pickles
-from pipeline.sources.values import Content
+from pipeline.sources.pickles import Content
 
 
 class Attack:
