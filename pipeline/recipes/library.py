@@ -34,10 +34,7 @@ def shipped() -> tuple[str, ...]:
 
 
 def load(name: str) -> Recipe:
-    """Load a recipe.
-
-    Args:
-        name: Name of a shipped recipe, or path of a .toml file.
+    """Load a shipped recipe by name, or a .toml file by path.
 
     Raises:
         UserError: The recipe does not exist or is invalid; the message names the file and the field.
@@ -57,11 +54,7 @@ def load(name: str) -> Recipe:
 
 
 def parse(text: bytes | str, where: str) -> Recipe:
-    """Parse a recipe.
-
-    Args:
-        text: TOML. A recipe that ``extends`` a shipped one contains only the differences.
-        where: Name of the file for error messages.
+    """Parse the TOML of a recipe, which contains only the differences if it ``extends`` a shipped one.
 
     Raises:
         UserError: The recipe is invalid; the message names ``where`` and the field.

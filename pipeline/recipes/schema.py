@@ -347,16 +347,7 @@ class Recipe(StrictTable):
         return self.family.pairs.get(condition.transform) or Pair(self.prepare.decoder, self.prepare.resize)
 
     def draws(self, condition: Condition, source_id: str, height: int, width: int) -> Draws | None:
-        """Return what is drawn for an output, as its ``.json`` records it.
-
-        Args:
-            condition: Transform and level.
-            source_id: Id of the source image.
-            height: Height of the output in pixels.
-            width: Width of the output in pixels.
-
-        Returns:
-            Name -> value; None if the family records no draws.
+        """Return what is drawn for an output of a size in pixels, as its ``.json`` records it; None if nothing is.
 
         Raises:
             ValueError: The transform does not support images of this size.

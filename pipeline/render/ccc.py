@@ -44,11 +44,7 @@ class Place(NamedTuple):
 
 
 def read_accuracies(location: str, baseline: float) -> dict[str, NDArray[np.float64]]:
-    """Return the matrices of the pairs that a baseline needs. Nothing is unpickled.
-
-    Args:
-        location: Path or URL of an ``.npz`` file.
-        baseline: Target accuracy in percent.
+    """Return the matrices of the pairs that a baseline needs from an ``.npz`` file. Nothing is unpickled.
 
     Raises:
         UserError: The file is missing or no ``.npz``, or lacks a pair, or one is not 21 x 21 percents.

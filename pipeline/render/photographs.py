@@ -32,12 +32,7 @@ class Photographs:
         self._latest: Mapping[int, Any] = {}
 
     def prepared(self, index: int, image: SourceImage, sha256: str) -> Any:
-        """Return the input of the transforms for one photograph.
-
-        Args:
-            index: Index of the photograph in the listing.
-            image: The photograph.
-            sha256: Its digest in the listing.
+        """Return the input of the transforms for one photograph, given its index and digest in the listing.
 
         Raises:
             UserError: It has changed since it was listed, or cannot be read.

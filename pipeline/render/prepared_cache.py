@@ -83,9 +83,6 @@ class PreparedCache:
     A photograph is used after its digest was compared once, so that an entry that a crash left unfinished, or that
     belongs to another photograph or preparation, is made again. Processes that write the same entry at the same time
     write the same bytes.
-
-    Args:
-        plan: Where and how many.
     """
 
     def __init__(self, plan: CachePlan) -> None:
@@ -94,12 +91,7 @@ class PreparedCache:
         self._used = 0
 
     def get(self, index: int, sha256: str) -> NDArray[np.uint8] | None:
-        """Return a photograph, which must not be modified; None if it is not in the cache.
-
-        Args:
-            index: Index of the photograph in the listing.
-            sha256: Digest of the source image.
-        """
+        """Return the photograph of an index and digest in the listing, not to be modified; None if it is not there."""
         if index >= self._plan.images or self.problem:
             return None
         pixels = self._pixels[index, : prod(self._plan.shape)].reshape(self._plan.shape)

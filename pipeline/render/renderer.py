@@ -25,9 +25,7 @@ Image = NDArray[np.uint8]
 class Renderer:
     """A recipe as functions that turn a source image into payloads. The bytes do not depend on the machine.
 
-    Args:
-        recipe: The recipe.
-        frost_folder: Folder of the frost textures; None for the installed ones.
+    ``frost_folder`` has the frost textures; default: the installed ones.
     """
 
     def __init__(self, recipe: Recipe, frost_folder: str | None = None) -> None:
@@ -47,14 +45,9 @@ class Renderer:
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:
-        """Decode a source image and crop it to its box.
+        """Return the RGB pixels (H, W, 3) uint8 of a source image inside its box.
 
-        Args:
-            data: Encoded bytes, or RGB pixels (H, W, 3) uint8.
-            box: Left, top, right and bottom in pixels; None for the whole image.
-
-        Returns:
-            RGB pixels (H, W, 3) uint8; or the encoded bytes if the transforms of the family decode on their own.
+        These are the encoded bytes if the transforms of the family decode on their own.
 
         Raises:
             SampleError: The image is invalid, or its box is empty or not supported by the family.
@@ -69,10 +62,7 @@ class Renderer:
         return photograph if box is None else boxed(photograph, box)
 
     def prepare(self, photograph: Image | bytes) -> Any:
-        """Return the input of the transforms, for example the cropped image. Its type depends on the family.
-
-        Args:
-            photograph: Result of :meth:`decode`.
+        """Return the input of the transforms for a decoded image: for example cropped, its type depends on the family.
 
         Raises:
             SampleError: The image is smaller than a crop.
@@ -83,45 +73,23 @@ class Renderer:
             raise SampleError(f"cannot prepare the image: {error}") from error
 
     def prepared_bytes(self, prepared: Any) -> int:
-        """Return the size of a prepared image in bytes; WHOLE_BUDGET if it must be processed alone.
-
-        Args:
-            prepared: Result of :meth:`prepare`.
-        """
+        """Return the size of a prepared image in bytes; WHOLE_BUDGET if it must be processed alone."""
         return self._family.prepared_bytes(prepared)
 
     def transform(self, prepared: Any, source_id: str, condition: Condition) -> Image:
-        """Apply a transform.
-
-        Args:
-            prepared: Result of :meth:`prepare`.
-            source_id: Id of the source image, from which the seed is derived.
-            condition: Transform and level.
-
-        Returns:
-            An image (H, W, 3) or frames (T, H, W, 3), uint8.
-        """
+        """Return a transformed image (H, W, 3) or frames (T, H, W, 3), uint8. The seed follows from the source id."""
         if condition not in self._renders:
             self._renders[condition] = self._family.render(condition, self._rendering)
         return self._renders[condition](prepared, self._recipe.seed_of(source_id, condition))
 
     def encode(self, output: Image, condition: Condition, encoder: Encoder | None = None) -> dict[str, bytes]:
-        """Encode an output.
-
-        Args:
-            output: Result of :meth:`transform`.
-            condition: Transform and level.
-            encoder: Encoder of this source image. Default: the recipe's.
-
-        Returns:
-            The payload members: suffix -> bytes.
-        """
+        """Return the payload members of a transformed image, suffix -> bytes. Default: the encoder of the recipe."""
         return encode_members(encoder or self._recipe.encoder, output, self._family.grain(condition.transform))
 
     def members(
         self, data: bytes | Image, source_id: str, condition: Condition, box: Box | None = None, origin: str = ""
     ) -> dict[str, bytes]:
-        """Make a sample: decode, prepare, transform and encode a source image.
+        """Decode, prepare, transform and encode a source image; return the payload members, suffix -> bytes.
 
         Args:
             data: Encoded bytes, or RGB pixels (H, W, 3) uint8.
@@ -129,9 +97,6 @@ class Renderer:
             condition: Transform and level.
             box: Left, top, right and bottom in pixels; None for the whole image.
             origin: Path of the image in the source, for encoders whose format depends on it.
-
-        Returns:
-            The payload members: suffix -> bytes.
 
         Raises:
             SampleError: The image is invalid or too small.
@@ -141,11 +106,7 @@ class Renderer:
 
 
 def source_digest(data: bytes | Image) -> str:
-    """Return the SHA-256 of the data of a source image.
-
-    Args:
-        data: Encoded bytes, or pixels.
-    """
+    """Return the SHA-256 of the encoded bytes or the pixels of a source image."""
     return hashlib.sha256(data if isinstance(data, bytes) else data.data).hexdigest()
 
 

@@ -29,30 +29,17 @@ TRIED = 100
 
 
 def try_transforms(recipe: Recipe, frost_folder: str | None) -> Renderer:
-    """Make samples of each transform from a small image, so that all kernels are compiled.
-
-    Args:
-        recipe: The recipe.
-        frost_folder: Folder of the frost textures; None for the installed ones.
-
-    Returns:
-        The renderer of the recipe.
+    """Make samples of each transform from a small image, so that all kernels are compiled, and return the renderer.
 
     Raises:
         UserError: A transform cannot run on this machine.
     """
     with _compile_lock(recipe) as trial_file:
-        renderer = _trial(recipe, frost_folder)
-        trial_file.write("tried\n")
-    return renderer
+        return _tried(recipe, frost_folder, trial_file)
 
 
 def ready_renderer(recipe: Recipe, frost_folder: str | None) -> Renderer:
     """Return the renderer of a recipe, after :func:`try_transforms` unless that has succeeded on this machine before.
-
-    Args:
-        recipe: The recipe in canonical form.
-        frost_folder: Folder of the frost textures; None for the installed ones.
 
     Raises:
         UserError: A transform cannot run on this machine, or a library of the family has another version than in the
@@ -60,11 +47,7 @@ def ready_renderer(recipe: Recipe, frost_folder: str | None) -> Renderer:
     """
     _check_libraries(recipe)
     with _compile_lock(recipe) as trial_file:
-        if trial_file.read():
-            return Renderer(recipe, frost_folder)
-        renderer = _trial(recipe, frost_folder)
-        trial_file.write("tried\n")
-    return renderer
+        return Renderer(recipe, frost_folder) if trial_file.read() else _tried(recipe, frost_folder, trial_file)
 
 
 @contextmanager
@@ -102,7 +85,7 @@ def _check_libraries(recipe: Recipe) -> None:
             raise UserError(f"{platform.node()} has {name} {installed[name]}, but the build uses {wanted}: {remedy}")
 
 
-def _trial(recipe: Recipe, frost_folder: str | None) -> Renderer:
+def _tried(recipe: Recipe, frost_folder: str | None, trial_file: TextIO) -> Renderer:
     """Make a sample of each condition, but of at most TRIED levels; return the renderer. Raises UserError."""
     renderer = Renderer(recipe, frost_folder)
     photograph = _trial_image(renderer)
@@ -111,6 +94,7 @@ def _trial(recipe: Recipe, frost_folder: str | None) -> Renderer:
             renderer.members(photograph, "", condition)
         except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
             raise UserError(f"cannot run {condition.transform} on this machine: {error}") from error
+    trial_file.write("tried\n")
     return renderer
 
 

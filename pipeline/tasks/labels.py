@@ -73,11 +73,7 @@ class LabelSpace(StrictTable):
         return f"{self}; a model must have {counted(self.classes, 'output')}, in this order" if is_own else str(self)
 
     def mismatch(self, outputs: int) -> str | None:
-        """Return why the outputs of a model cannot be these labels, and what to do; None if they can.
-
-        Args:
-            outputs: Number of outputs of the model.
-        """
+        """Return why a number of outputs cannot be these labels, and what to do; None if they can."""
         if not self.classes or outputs == self.classes:
             return None
         return (
@@ -111,10 +107,7 @@ def label_folders(folders: Sequence[str], classes: Sequence[str] = ()) -> Folder
 
     Args:
         folders: Names of all class folders, including empty ones.
-        classes: All class names in label order. Default: the labels follow from the names of the folders.
-
-    Returns:
-        The labels by name. With ``classes``, all of these have a label.
+        classes: All class names in label order, which then all have a label. Default: labels follow from the folders.
 
     Raises:
         UserError: Two folders have the same number, or a number is too large.

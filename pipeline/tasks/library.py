@@ -40,22 +40,12 @@ def shipped() -> tuple[str, ...]:
 
 
 def read(name: str) -> TaskFile:
-    """Return the content of a task's file.
-
-    Args:
-        name: Name of a shipped task, or path of a .toml file.
-
-    Raises:
-        UserError: The task does not exist or is invalid; the message names the file and the field.
-    """
+    """Return the content of a shipped task by name, or of a .toml file by path. Raise UserError if it is invalid."""
     return _read(name)[0]
 
 
 def load(name: str) -> LoadedTask:
-    """Load a task and the lists that it names.
-
-    Args:
-        name: Name of a shipped task, or path of a .toml file. Lists are searched in the folder of this file.
+    """Load a shipped task by name, or a .toml file by path, and the lists that it names, which are in its folder.
 
     Raises:
         UserError: The task does not exist, or it or one of its lists is invalid.
@@ -90,12 +80,7 @@ def chosen(name: str | None, role: str | None = None, mappings: str | None = Non
 
 
 def resolved(file: TaskFile, lines: ReadLines, where: str) -> LoadedTask:
-    """Return a task with the names of its outputs replaced by their indices.
-
-    Args:
-        file: Content of the task's file.
-        lines: Function that returns the lines of a list.
-        where: Name of the task's file for messages.
+    """Return a task with the names of its outputs replaced by their indices. ``where`` names its file in messages.
 
     Raises:
         UserError: A list names an unknown output, or groups are empty or share an output.
@@ -208,12 +193,7 @@ def _table(
 ) -> dict[str, int]:
     """Return the label of each folder of a table. Raise UserError for a folder without a single label.
 
-    Args:
-        file: Content of the task's file.
-        lines: Function that returns the lines of a list.
-        outputs: Number of outputs of the model.
-        label_by_name: Label of each output, None outside of all groups, and of each named group.
-        where: Name of the task's file for messages.
+    ``label_by_name`` has the label of each output, None outside of all groups, and of each named group.
     """
     found: dict[str, int] = {}
     for name, members in _named(lines, file.folders):

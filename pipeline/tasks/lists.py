@@ -9,11 +9,7 @@ from importlib import resources
 
 @cache
 def shipped_list(name: str) -> tuple[str, ...]:
-    """Return the lines of a list of the package.
-
-    Args:
-        name: File name in the folder ``data`` of this package.
-    """
+    """Return the lines of a file in the folder ``data`` of this package."""
     return tuple(resources.files(__package__).joinpath("data", name).read_text("utf-8").split("\n")[:-1])
 
 

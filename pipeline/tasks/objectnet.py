@@ -37,11 +37,7 @@ _OUTPUTS = frozenset(map(str, range(len(IMAGENET))))
 
 
 def check_mappings(task: LoadedTask, folder: str) -> None:
-    """Compare the mappings of a download with the shipped task.
-
-    Args:
-        task: The shipped task.
-        folder: Folder ``mappings`` of the download.
+    """Compare the folder ``mappings`` of a download with the shipped task.
 
     Raises:
         UserError: A file is missing or invalid, or a folder has other classes of ImageNet than in the task.
@@ -58,10 +54,7 @@ def check_mappings(task: LoadedTask, folder: str) -> None:
 
 
 def read_mappings(folder: str) -> dict[str, frozenset[int]]:
-    """Return the indices of the ImageNet classes of each folder of ObjectNet that has some.
-
-    Args:
-        folder: Folder ``mappings`` of the download.
+    """Return the indices of the ImageNet classes of each folder of ObjectNet that has some, by a folder ``mappings``.
 
     Raises:
         UserError: A file is missing or invalid.
