@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 from corruptions.registry import unknown
 from pipeline.datasets.base import DataSet
 from pipeline.errors import UserError
-from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.requirements import check_requirements
-from pipeline.evaluate.predict.result import EvaluationResult
+from pipeline.evaluate.predict.result import EvaluationResult, PredictionCounts
 from pipeline.evaluate.report import figures
 from pipeline.evaluate.report.pivots import bars_of_models
 from pipeline.evaluate.report.report import ReportData, make_report

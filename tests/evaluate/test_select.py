@@ -17,10 +17,9 @@ import corruptions
 from pipeline.errors import UserError
 from pipeline.evaluate.report.text import to_markdown, to_text
 from pipeline.evaluate.report.write import page
-from pipeline.evaluate.selection.accuracies import MAX_NAMES, Accuracies, Kind, read_trained
+from pipeline.evaluate.selection.accuracies import MAX_NAMES, Accuracies, Kind, add_evaluations, read_trained
 from pipeline.evaluate.selection.analysis import SelectionSettings, analyse
 from pipeline.evaluate.selection.document import document, prediction_tables, terminal_tables
-from pipeline.evaluate.selection.evaluations import add_evaluations
 from pipeline.tasks import library
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.selections import BLOCKS, MODELS, NAMES, write_accuracies, write_csv

@@ -85,10 +85,9 @@ def select(asked: SelectSettings) -> None:
     """
     from pipeline.cli.progress import current_step
     from pipeline.evaluate.report.text import to_terminal
-    from pipeline.evaluate.selection.accuracies import Accuracies, Kind, read_categories, read_trained
+    from pipeline.evaluate.selection.accuracies import Accuracies, Kind, add_evaluations, read_categories, read_trained
     from pipeline.evaluate.selection.analysis import SelectionSettings, analyse
     from pipeline.evaluate.selection.document import document, terminal_tables, write_selection
-    from pipeline.evaluate.selection.evaluations import add_evaluations
 
     settings = SelectionSettings(
         not asked.unnormalised, asked.threshold, asked.benchmark, asked.sizes, asked.count, asked.seed

@@ -11,8 +11,7 @@ import torch
 
 from pipeline.errors import UserError
 from pipeline.evaluate.models.factories import library_versions
-from pipeline.evaluate.models.files import model_file
-from pipeline.evaluate.models.guards import user_errors
+from pipeline.evaluate.models.guards import model_file, user_errors
 
 Triple = tuple[float, float, float]
 
@@ -71,11 +70,7 @@ class Model:
         return self.adapts and callable(getattr(getattr(self.module, "inner", None), "reset", None))
 
     def for_trial(self) -> Model:
-        """Return a model to call with other images than those of the evaluation: a copy of one that adapts.
-
-        Raises:
-            UserError: The model adapts and cannot be copied.
-        """
+        """Return a model to call with other images: a copy of one that adapts. Raise UserError if none can be made."""
         if not self.adapts:
             return self
         with user_errors(self.spec, USE_COPYABLE):

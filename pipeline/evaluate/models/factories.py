@@ -113,17 +113,10 @@ def modules_of(network: torch.nn.Module) -> set[str]:
 
 
 def code_digest(network: torch.nn.Module, modules: Iterable[str]) -> str:
-    """Return a digest of the code that the outputs of a network depend on.
+    """Return the hexadecimal SHA-256 of the code that the outputs of a network depend on.
 
-    The digest covers the structure of the network (name and class of each submodule, settings of torch's submodules)
-    and the source files of the user's modules, including the modules that they import.
-
-    Args:
-        network: Network to describe.
-        modules: Names of modules that define the network. Modules that are not the user's are ignored.
-
-    Returns:
-        SHA-256, hexadecimal.
+    It covers the structure of the network (name and class of each submodule, settings of torch's submodules) and the
+    source files of the user's modules among ``modules``, which define it, including the modules that they import.
     """
     total = hashlib.sha256()
     for path, part in network.named_modules():
@@ -136,17 +129,10 @@ def code_digest(network: torch.nn.Module, modules: Iterable[str]) -> str:
 
 
 def adaptation_digest(network: torch.nn.Module, code: str) -> str:
-    """Return a digest of what determines the outputs of a network that adapts, besides its weights.
+    """Return the hexadecimal SHA-256 of what determines the outputs of a network that adapts, besides its weights.
 
-    The digest covers the code, and of each submodule its mode, its attributes that are numbers or text, the parameters
-    that require gradients, and the settings of its optimizers.
-
-    Args:
-        network: Network to describe, before it is called.
-        code: Digest of its code.
-
-    Returns:
-        SHA-256, hexadecimal.
+    It covers the digest of the code, and of each submodule its mode, its attributes that are numbers or text, the
+    parameters that require gradients, and the settings of its optimizers. The network has not been called yet.
     """
     total = hashlib.sha256(code.encode())
     for path, part in network.named_modules():
@@ -191,13 +177,10 @@ def libraries_of(modules: Iterable[str]) -> set[str]:
 
 
 def user_sources(modules: Iterable[str]) -> Mapping[str, bytes]:
-    """Return the source code of the user's modules among ``modules``, and of the user's modules that they import.
+    """Return name -> source code of the user's modules among ``modules`` and of those that they import, sorted.
 
     A module is the user's if it is not part of Python, of an installed package or of this project. Imports are found
     by parsing the source code; no module is imported.
-
-    Returns:
-        Mapping from module name to source code, sorted by name.
     """
     sources: dict[str, bytes] = {}
     pending = sorted(set(modules))

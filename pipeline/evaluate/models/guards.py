@@ -1,14 +1,17 @@
-"""Conversion of exceptions from libraries and from users' code to UserError."""
+"""Conversion of exceptions from libraries and from users' code to UserError, and checks of model files."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from pipeline.errors import UserError
+from pipeline.storage import local_path, open_regular
 
 
 def first_line(error: BaseException) -> str:
@@ -22,10 +25,6 @@ def user_errors(spec: str, advice: str) -> Iterator[None]:
     """Convert every exception in the block to a UserError, and redirect its output to standard error.
 
     SystemExit is converted too, because it would end the command with exit code 0. KeyboardInterrupt is not converted.
-
-    Args:
-        spec: Name of the model, for the error message.
-        advice: Last part of the error message: what the user can do.
     """
     try:
         with redirect_stdout(sys.stderr):
@@ -37,15 +36,7 @@ def user_errors(spec: str, advice: str) -> Iterator[None]:
 
 
 def optional_library(name: str, purpose: str) -> ModuleType:
-    """Import and return a library that only some models need.
-
-    Args:
-        name: Module to import.
-        purpose: Name of the model or file that needs it, for the error message.
-
-    Raises:
-        UserError: The library is not installed or cannot be imported.
-    """
+    """Import and return a library that a model or file needs. Raise UserError if it cannot be imported."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -54,3 +45,28 @@ def optional_library(name: str, purpose: str) -> ModuleType:
         raise UserError(message) from error
     except Exception as error:  # libraries built for another torch version raise many types
         raise UserError(f"{purpose} needs {name}, which cannot be imported: {first_line(error)}") from error
+
+
+def model_file(name: str, folder: str, advice: str) -> Path:
+    """Return the path of a model file, which may start from a folder. The advice is the last part of error messages.
+
+    Raises:
+        UserError: The file is missing, is a folder, a pipe or a device, or has an invalid name.
+    """
+    path = folder / local_path(name)
+    try:
+        open_regular(path).close()
+    except FileNotFoundError:
+        raise UserError(f"file not found: {name}; {advice}") from None
+    except OSError as error:
+        raise UserError(f"the file {name} cannot be read: {error.strerror}; {advice}") from error
+    return path
+
+
+def digest(*paths: Path) -> str:
+    """Return the hexadecimal SHA-256 of a file. For several files, hash their concatenated digests."""
+    digests = []
+    for path in paths:
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()

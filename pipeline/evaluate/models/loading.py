@@ -11,7 +11,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model, ModelInput, ModelRequest, evaluation_mode
 from pipeline.evaluate.models.checkpoints import is_torchscript
 from pipeline.evaluate.models.factories import library_versions
-from pipeline.evaluate.models.files import digest
+from pipeline.evaluate.models.guards import digest
 from pipeline.evaluate.models.libraries import from_factory, from_hugging_face, from_timm, from_torchvision
 from pipeline.evaluate.models.onnx_model import OnnxModel, external_files
 from pipeline.evaluate.models.torch_files import ExportedModel, load_torchscript, require_trust

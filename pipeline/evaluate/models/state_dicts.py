@@ -28,12 +28,7 @@ def load_weights(module: torch.nn.Module, path: Path, spec: str) -> None:
 
     The file may be in either format of torch.save or in the safetensors format. The state dict may be saved under the
     key "state_dict", "model_state_dict" or "model", and its names may have the prefixes of DataParallel and
-    torch.compile.
-
-    Args:
-        module: Module that the weights are loaded into.
-        path: Checkpoint file.
-        spec: Name of the model, for error messages.
+    torch.compile. ``spec`` is the name of the model, for error messages.
 
     Raises:
         UserError: The file contains no state dict, or weights that do not match; the message names the weights.

@@ -17,12 +17,11 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import current_folder, load_model
-from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
-from pipeline.evaluate.predict.preparation import EvaluatedImages, images_of
+from pipeline.evaluate.predict.preparation import EvaluatedImages, choose_preparation, images_of
 from pipeline.evaluate.predict.request import EvaluationRequest
-from pipeline.evaluate.predict.result import EvaluationResult, described_labels
-from pipeline.evaluate.predict.settings import check_labelled, preparation, settings
+from pipeline.evaluate.predict.result import EvaluationResult, PredictionCounts, described_labels
+from pipeline.evaluate.predict.settings import check_labelled, input_size, settings
 from pipeline.evaluate.predict.stream import StreamOrder
 from pipeline.evaluate.report.families import report_on
 from pipeline.evaluate.results.folder import (
@@ -38,7 +37,7 @@ from pipeline.evaluate.results.folder import (
     is_finished,
     read_table,
 )
-from pipeline.execution.pools import IN_PROCESS, Crew, Executor, parse_executor
+from pipeline.execution.pools import IN_PROCESS, Crew, Executor
 from pipeline.execution.resumable import ImageJob, ImageWatcher, count_frames, run_resumable
 from pipeline.execution.work import Tally
 from pipeline.loaders.ccc_samples import CCCSamples, open_ccc
@@ -66,7 +65,7 @@ EvaluationWatcher = ImageWatcher[Sequence[Chunk], PredictionCounts]
 
 
 def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Model | None = None) -> EvaluationResult:
-    """Predict the missing chunks of a data set, then merge the predictions.
+    """Predict the missing chunks of a data set, then merge the predictions. The result also lists chunks that failed.
 
     Predictions are published chunk by chunk. To continue an interrupted evaluation, run the same request again.
 
@@ -75,14 +74,10 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
         watcher: Receiver of progress messages.
         loaded: Model that exists only in this process, used instead of ``request.model``. Requires one worker.
 
-    Returns:
-        The result, which also lists chunks that failed.
-
     Raises:
         UserError: An input is invalid, no report can be made of it, or the output folder contains another evaluation.
             Nothing was predicted.
     """
-    parse_executor(request.executor, request.address)
     _check_processes(request)
     data_set = opened(request)
     watcher.preparing(f"reading the manifest of {data_set.name}")
@@ -93,7 +88,8 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
         if loaded
         else load_model(request.model, request.weights, trust=request.trust_model, adapts=request.ordered)
     )
-    images = images_of(data_set, chunks, preparation(request, data_set, model))
+    preparation = choose_preparation(data_set, request.steps, request.resize, input_size(request, model))
+    images = images_of(data_set, chunks, preparation)
     if cached := data_set.prepare_cache():
         watcher.preparing(cached)
     evaluation = _Evaluation(request, images, model, watcher, loaded)
@@ -353,17 +349,17 @@ def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -
 
 
 def claim_folder(store: Store, table: EvaluationTable, earlier: EvaluationTable | None) -> None:
-    """Write evaluation.toml. Raise UserError if the folder contains another evaluation or unknown files.
+    """Write evaluation.toml. Raise UserError if the folder has earlier settings that differ, or unknown files."""
 
-    Args:
-        store: The output folder.
-        table: Settings of the evaluation.
-        earlier: Settings in the folder; None if it has none.
-    """
+    def flattened(settings: EvaluationTable) -> dict[str, Any]:
+        """Return all settings that predictions depend on, with the digest of the task instead of its fields."""
+        task = settings.task
+        return flat(settings.identity() | ({"task": {"name": task.name, "digest": task.digest}} if task else {}))
+
     EVALUATION.claim(
         store,
         lambda: EVALUATION.files_of(store, [CHUNKS_FILE]),
-        lambda: differences(_flat(earlier or table), _flat(table)),
+        lambda: differences(flattened(earlier or table), flattened(table)),
     )
     if earlier != table:
         store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
@@ -375,9 +371,3 @@ def merge_parts(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -
     parts = [[chunk.name for chunk in group] for _, group in groups]
     summed = (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
     EVALUATION.merge(store, parts, {FACT_EVALUATION: table.digest}, table.schema, summed, count_frames(chunks))
-
-
-def _flat(table: EvaluationTable) -> dict[str, Any]:
-    """Return all settings that predictions depend on, with the digest of the task instead of its fields."""
-    task = {"task": {"name": table.task.name, "digest": table.task.digest}} if table.task else {}
-    return flat({**table.identity(), **task})

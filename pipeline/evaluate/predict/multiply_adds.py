@@ -21,12 +21,6 @@ def multiply_adds(table: EvaluationTable, model: Model, height: int, width: int)
     """Return the number of multiply-add operations of a model for one image; None if they cannot be counted.
 
     Convolutions, matrix products and attention are counted. Models that torch does not compute have none.
-
-    Args:
-        table: Settings of the evaluation.
-        model: The model.
-        height: Height of the images in pixels.
-        width: Width of the images in pixels.
     """
     batch = model.batch or 1
     single = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch, "compile": False})})

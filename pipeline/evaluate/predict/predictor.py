@@ -17,8 +17,8 @@ from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier, Pending
-from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
+from pipeline.evaluate.predict.result import PredictionCounts
 from pipeline.evaluate.predict.stream import (
     BrokenChunk,
     FrameBatch,
@@ -80,11 +80,7 @@ class Predictor:
     """A worker that predicts chunks with one model and publishes the predictions."""
 
     def __init__(self, job: EvaluationJob, loaded: Model | None = None) -> None:
-        """Load the model.
-
-        Args:
-            job: Settings of the evaluation.
-            loaded: Model to use instead of loading the one in ``job``.
+        """Load the model of the job, unless one is given that was loaded before.
 
         Raises:
             UserError: The model cannot be loaded, or has changed since the evaluation was started.
@@ -102,9 +98,6 @@ class Predictor:
 
     def run(self, attempt: Attempt[Sequence[Chunk]]) -> Iterator[PredictionCounts]:
         """Predict chunks and publish their parts. A stream ends at the first chunk that cannot be read.
-
-        Args:
-            attempt: Chunks to predict.
 
         Yields:
             The progress counts after each batch. This is always the same object, which is updated in place.
@@ -158,7 +151,7 @@ class Predictor:
     def _collect(
         self,
         chunks: Sequence[Chunk],
-        parts: Sequence[_Part],
+        parts: list[_Part],
         batch: FrameBatch,
         outputs: Pending,
         counts: PredictionCounts,
@@ -176,9 +169,7 @@ class Predictor:
         counts.add(PredictionCounts(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
         if batch.last:
             self._commit(chunks[batch.chunk], part, counts)
-            parts[batch.chunk].outputs.clear()
-            parts[batch.chunk].frames.clear()
-            parts[batch.chunk].conditions.clear()
+            parts[batch.chunk] = _Part()
 
     def _commit(self, chunk: Chunk, part: _Part, counts: PredictionCounts) -> None:
         """Write and publish a part."""
@@ -210,7 +201,7 @@ def publish_part(
         frames: Key, source id, label, frame number and source digest of each frame.
         outputs: Model outputs of each frame.
         compared: Number of samples whose pixels were compared with the manifest.
-        changed: Number of compared samples whose pixels differ.
+        changed: Number of these whose pixels differ.
         **of_stream: Fields of ``Frames`` that only streams have.
     """
     facts = {

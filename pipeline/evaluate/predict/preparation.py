@@ -200,12 +200,7 @@ def choose_preparation(
 
 
 def images_of(data_set: DataSet, chunks: Sequence[Chunk], preparation: Preparation | None) -> EvaluatedImages:
-    """Return the images of a data set. Those that cannot be prepared count as failed.
-
-    Args:
-        data_set: The data set.
-        chunks: All its chunks.
-        preparation: How images are prepared. None if they are used as they are.
+    """Return the images of all chunks of a data set. Those that cannot be prepared count as failed.
 
     Raises:
         UserError: No image can be prepared, or prepared images have different sizes.

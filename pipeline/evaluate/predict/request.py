@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import UserError
-from pipeline.execution.pools import Executor
+from pipeline.execution.pools import Executor, parse_executor
 from pipeline.settings import (
     ARGUMENT,
     EXECUTION,
@@ -109,6 +109,7 @@ class ModelRequest(Settings):
     def __post_init__(self) -> None:
         """Check the settings. Raise UserError if one is invalid."""
         super().__post_init__()
+        parse_executor(self.executor, self.address)
         check_channels(self.mean or (0, 0, 0), self.std or (1, 1, 1))
 
 

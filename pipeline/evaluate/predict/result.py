@@ -1,4 +1,4 @@
-"""The result of an evaluation, and its summary."""
+"""The progress and the result of an evaluation, and its summary."""
 
 from __future__ import annotations
 
@@ -11,11 +11,42 @@ import pyarrow.compute as pc
 
 import manifests
 from pipeline.datasets.base import DataSet
-from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.preparation import recorded_preparation
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable
+from pipeline.execution.work import Reading, Summable
 from pipeline.sources.base import UNLABELLED
 from pipeline.text import counted, rate
+
+
+@dataclass
+class PredictionCounts(Summable):
+    """Progress of a worker on its current work item.
+
+    Attributes:
+        chunks: Number of finished chunks.
+        frames: Number of predicted frames.
+        compared: Number of samples whose decoded pixels were compared with the manifest.
+        changed: Number of compared samples whose pixels differ.
+        broken: Name of each chunk that could not be read, and the reason.
+        seconds: Time spent, in seconds.
+    """
+
+    chunks: int = 0
+    frames: int = 0
+    compared: int = 0
+    changed: int = 0
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def parts(self) -> int:
+        """Return the number of finished chunks."""
+        return self.chunks
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield the counts that are exported for monitoring."""
+        yield Reading("predicted_frames", "Frames predicted by a model", self.frames)
+        yield Reading("prediction_seconds", "Time spent by workers, in seconds", self.seconds)
 
 
 def described_labels(data_set: DataSet) -> str:

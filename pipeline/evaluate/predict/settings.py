@@ -20,7 +20,7 @@ from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
 from pipeline.evaluate.predict.classifier import Classifier, torch_message
 from pipeline.evaluate.predict.multiply_adds import multiply_adds
-from pipeline.evaluate.predict.preparation import EvaluatedImages, Preparation, choose_preparation, current_decoder
+from pipeline.evaluate.predict.preparation import EvaluatedImages, current_decoder
 from pipeline.evaluate.predict.request import EvaluationRequest, check_channels
 from pipeline.evaluate.results.folder import (
     DISPLAY_NAME,
@@ -61,11 +61,6 @@ DEVICES = ("cpu", "cuda", "mps", "xpu")
 """Supported device types. Other torch devices, for example meta, cannot run a model."""
 
 
-def preparation(request: EvaluationRequest, data_set: DataSet, model: Model) -> Preparation | None:
-    """Return how the images of a data set are prepared for a model. Raise UserError for invalid options."""
-    return choose_preparation(data_set, request.steps, request.resize, _input_size(request, model))
-
-
 def settings(
     request: EvaluationRequest,
     images: EvaluatedImages,
@@ -92,7 +87,7 @@ def settings(
     """
     data_set = images.data_set
     height, width = images.size()
-    model_input, size = model.input, _input_size(request, model)
+    model_input, size = model.input, input_size(request, model)
     largest, device = largest_batch(height, width, size), available_device(request.device)
     recorded = earlier.run.batch if earlier else 0
     batch = request.batch_size or model.batch or recorded
@@ -164,7 +159,8 @@ def data_set_table(
         family=data_set.family_name,
         profile=next(sides, "") if images.preparation else row.profile,
         manifest_sha256=data_set.manifest_digest(),
-        content_sha256=_content(data_set, earlier),
+        # None as well for an evaluation that an earlier version started
+        content_sha256=None if earlier and earlier.data_set.content_sha256 is None else data_set.content(),
         samples=sum(chunk.samples for chunk in images.chunks),
         failed=sum(chunk.count - chunk.samples for chunk in images.chunks),
         pass_all=data_set.family.least_pass_all(height, width),
@@ -185,13 +181,7 @@ def check_labelled(data_set: DataSet) -> None:
 
 
 def check_labels(data_set: DataSet, model: str, classes: int) -> None:
-    """Raise UserError if the outputs of a model cannot be the labels of a data set.
-
-    Args:
-        data_set: The data set. If it has a task, only the task decides.
-        model: Name of the model.
-        classes: Number of outputs of the model.
-    """
+    """Raise UserError if a number of outputs cannot be the labels of a data set. If it has a task, that decides."""
     known = data_set.task or data_set.labels
     reason = known.mismatch(classes) if known else _contradiction(data_set, classes)
     if reason:
@@ -202,17 +192,7 @@ def _contradiction(data_set: DataSet, outputs: int) -> str | None:
     """Return why the outputs of a model cannot be the labels of a data set, by the names of its classes.
 
     Earlier versions numbered all class folders from 0 in sorted order, also numbers and a part of ImageNet's WordNet
-    ids. Such labels fit only a model that was trained on these folders.
-
-    Args:
-        data_set: A data set that does not say what its labels count.
-        outputs: Number of outputs of the model.
-
-    Returns:
-        The reason and what to do; None if no name contradicts its label.
-
-    Raises:
-        UserError: The data set is not finished, or the manifest is damaged.
+    ids. Such labels fit only a model that was trained on these folders. None if no name contradicts its label.
     """
     labels: dict[str, int] = {}
     known = frozenset(IMAGENET)
@@ -239,7 +219,7 @@ def _contradiction(data_set: DataSet, outputs: int) -> str | None:
     return None
 
 
-def _input_size(request: EvaluationRequest, model: Model) -> int | None:
+def input_size(request: EvaluationRequest, model: Model) -> int | None:
     """Return the side that images are resized to; 0 or None to keep their size. Raise UserError if it is invalid."""
     size = model.input.size if request.input_size is None else request.input_size
     if size is not None and not 0 <= size <= MAX_SIDE:
@@ -292,11 +272,6 @@ def _encodable(text: str, option: str) -> str:
     return text
 
 
-def _content(data_set: DataSet, earlier: EvaluationTable | None) -> str | None:
-    """Return the digest of recipe and images; None as well for an evaluation that an earlier version started."""
-    return None if earlier and earlier.data_set.content_sha256 is None else data_set.content()
-
-
 def available_device(requested: str) -> str:
     """Return the name of the device to use. Raise UserError if it is not available."""
     if requested == "auto":
@@ -324,14 +299,7 @@ def _default_batch(request: EvaluationRequest, device: str, largest: int) -> int
 def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shrink: bool) -> EvaluationTable:
     """Return the settings with the number of classes that a model returns for black images.
 
-    Args:
-        table: The settings, without the number of classes.
-        model: The model.
-        images: The images, which decide how many the model gets at once.
-        shrink: Whether to halve a batch size that exceeds the memory of a GPU.
-
-    Raises:
-        UserError: The model fails.
+    ``shrink`` halves a batch size that exceeds the memory of a GPU. Raise UserError if the model fails.
     """
     batch, (height, width) = table.run.batch, images.size()
     last = min((chunk.frames - 1) % batch + 1 for chunk in images.chunks if chunk.frames)

@@ -76,9 +76,9 @@ class FrameBatch:
 
     chunk: int
     images: torch.Tensor
-    rows: list[Row]
-    frames: list[int]
-    last: bool
+    rows: list[Row] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+    last: bool = False
     compared: int = 0
     changed: int = 0
 
@@ -97,37 +97,13 @@ class BrokenChunk:
     unreachable: bool = False
 
 
-@dataclass
-class _PartialBatch:
-    """A batch that is not full yet."""
-
-    images: torch.Tensor
-    targets: np.ndarray  # the same memory
-    rows: list[Row] = field(default_factory=list)
-    frames: list[int] = field(default_factory=list)
-
-
 class FrameStream(IterableDataset[FrameBatch | BrokenChunk]):
     """A data set as batches. No batch spans two chunks, so batches do not depend on the order of chunks."""
 
     def __init__(
-        self,
-        location: Location,
-        chunks: Sequence[Chunk],
-        batch: int,
-        preparation: Preparation | None = None,
+        self, location: Location, chunks: Sequence[Chunk], batch: int, preparation: Preparation | None = None
     ) -> None:
-        """Initialise the stream.
-
-        Args:
-            location: The data set.
-            chunks: Chunks to read.
-            batch: Maximum number of images per batch.
-            preparation: How images are prepared. None if they are used as they are.
-        """
-        self._location = location
-        self.chunks = chunks
-        self._batch, self._preparation = batch, preparation
+        self._location, self.chunks, self._batch, self._preparation = location, chunks, batch, preparation
 
     def __iter__(self) -> Iterator[FrameBatch | BrokenChunk]:
         """Yield the batches of all chunks, or in a loader process those of its share."""
@@ -230,12 +206,7 @@ class OrderedFrames(FrameStream):
 
 
 def load(stream: FrameStream, processes: int, pin: bool) -> Iterator[FrameBatch | BrokenChunk]:
-    """Yield the batches of chunks.
-
-    Args:
-        stream: Chunks to read.
-        processes: Number of loader processes. 0 reads and decodes in this process.
-        pin: Whether to pin the memory of batches, for a GPU.
+    """Yield the batches of chunks, from loader processes if there are some, in pinned memory for a GPU.
 
     Raises:
         UserError: A loader process was killed, or there is no shared memory for loader processes.
@@ -320,7 +291,7 @@ def _batches(
 
     Raise DamagedShardError, UserError, OSError or ValueError if it is damaged.
     """
-    partial_batch: _PartialBatch | None = None
+    made: FrameBatch | None = None
     remaining, compared, changed = chunk.frames, 0, 0
     first: tuple[int, int] | None = None
     for count, sample in enumerate(samples):
@@ -335,17 +306,17 @@ def _batches(
             compared += 1
             changed += row.pixel_sha256 is not None and pixel_digest(sample.pixels()) != row.pixel_sha256
         for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else sample.frames_into()):
-            if partial_batch is None:
-                images = empty((min(batch, remaining), *size, 3), sample.encoder.dtype)
-                partial_batch = _PartialBatch(images, images.numpy())
-            decode_into(partial_batch.targets[len(partial_batch.rows)])
-            partial_batch.rows.append(row)
-            partial_batch.frames.append(frame)
-            if len(partial_batch.rows) == len(partial_batch.targets):
-                remaining -= len(partial_batch.rows)
-                yield _batch(index, partial_batch, ends and remaining == 0, compared, changed)
-                partial_batch, compared, changed = None, 0, 0
-    if remaining or partial_batch:
+            if made is None:
+                made = FrameBatch(index, empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
+                targets = made.images.numpy()  # the same memory
+            decode_into(targets[len(made.rows)])
+            made.rows.append(row)
+            made.frames.append(frame)
+            if len(made.rows) == len(targets):
+                remaining -= len(targets)
+                yield replace(made, last=ends and remaining == 0, compared=compared, changed=changed)
+                made, compared, changed = None, 0, 0
+    if remaining or made:
         raise ValueError(
             f"{chunk.name} has {chunk.frames - remaining} frames instead of the {chunk.frames} in the manifest"
         )
@@ -354,7 +325,3 @@ def _batches(
 def _prepared(sample: Sample, preparation: Preparation) -> Iterator[Callable[[np.ndarray], None]]:
     """Yield a function that writes the prepared image into an array."""
     yield lambda target: np.copyto(target, preparation.pixels(sample))
-
-
-def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, changed: int) -> FrameBatch:
-    return FrameBatch(index, partial_batch.images, partial_batch.rows, partial_batch.frames, last, compared, changed)

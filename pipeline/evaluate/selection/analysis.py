@@ -90,19 +90,25 @@ def analyse(
     Raises:
         UserError: There is nothing to analyse, a corruption is unknown, or a value is undefined.
     """
-    if trained is None and measured is None:
+    pool, scores = list(trained[0] if trained else measured.names if measured else ()), None
+    if not pool:
         raise UserError(
             "nothing to analyse: give --trained, or accuracies of several models on candidates and natural images "
             "(evaluations, or --candidates and --natural)"
         )
-    pool = list(trained[0] if trained else measured.names if measured else ())
-    scores = None
     if trained:
         listed = ", ".join(f"{index} {name}" for index, name in enumerate(pool))
         with _explained(f"no overlaps of the corruptions {shown(listed)}"):
             scores = measures.overlap_scores(trained[1], settings.normalised)
         if members is None:
-            members = _found_categories(pool, scores, settings, on_step)
+            with _explained("no categories (--categories gives them, --threshold changes the threshold)"):
+                found = measures.categories(
+                    scores,
+                    settings.threshold,
+                    settings.seed,
+                    lambda count: on_step(f"grouping {len(pool)} corruptions into {count} categories ..."),
+                )
+            members = {str(number): [pool[each] for each in group] for number, group in enumerate(found, 1)}
     groups = [
         indices(names, pool, "--trained" if trained else CANDIDATES) for names in (members or {"": pool}).values()
     ]
@@ -170,17 +176,6 @@ def _explained(what: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise UserError(f"{what}: {error}") from error
-
-
-def _found_categories(
-    names: Sequence[str], scores: Floats, settings: SelectionSettings, on_step: Callable[[str], None]
-) -> Members:
-    def on_count(count: int) -> None:
-        on_step(f"grouping {len(names)} corruptions into {count} categories ...")
-
-    with _explained("no categories (--categories gives them, --threshold changes the threshold)"):
-        found = measures.categories(scores, settings.threshold, settings.seed, on_count)
-    return {str(number): [names[each] for each in members] for number, members in enumerate(found, 1)}
 
 
 def _pair_correlations(vectors: Floats, groups: Sequence[Indices]) -> Facts | None:
