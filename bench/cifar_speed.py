@@ -18,7 +18,7 @@ from bench.peers import Corrupt
 from bench.report import section, table
 from bench.scaling import Stopwatch
 from pipeline.builder.build import run_build
-from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.settings import BuildSettings
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
@@ -40,7 +40,9 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
     seconds = statistics.median(build_in_process(recipe, source, scratch / "cifar")[0] for _ in range(ROUNDS))
     ours = seconds / outputs * 1e3
     shutil.rmtree(scratch / "cifar")
-    outcome = run_build(BuildRequest(recipe, str(source), str(scratch / "cifar"), workers=WORKERS), Stopwatch())
+    outcome = run_build(
+        BuildSettings(recipe=recipe, source=str(source), out=str(scratch / "cifar"), workers=WORKERS), Stopwatch()
+    )
     # An upper estimate: fixed costs are multiplied too.
     minutes = outcome.seconds * WHOLE / PART / 60
     published = _published(recipe, source, scratch / "published", peers, fastest)

@@ -16,7 +16,7 @@ from bench.simulated import Simulated
 from pipeline.builder.build import run_build
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import Plan, WorkItem, make_blocks, make_plan
-from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.settings import BuildSettings
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.execution.work import Event, Progress, Tally
 from pipeline.recipes import library
@@ -84,7 +84,9 @@ def build(source: str, output: str, shard_size: int, executor: str) -> Drive:
     recipe = library.load("imagenet-c").changed(shards={"size": shard_size})
     try_transforms(recipe, None)  # compile the kernels before the measurement
     stages = Stages()
-    outcome = run_build(BuildRequest(recipe, source, output, workers=WORKERS, executor=executor), stages, Simulated)
+    outcome = run_build(
+        BuildSettings(recipe=recipe, source=source, out=output, workers=WORKERS, executor=executor), stages, Simulated
+    )
     return Drive(stages.seconds(), peak_megabytes(), outcome.plan.samples, outcome.done.shards)
 
 

@@ -16,7 +16,7 @@ from bench.images import repeated
 from bench.report import section, table
 from bench.scaling import Stopwatch
 from pipeline.builder.build import run_build
-from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.settings import BuildSettings
 from pipeline.datasets.base import Location
 from pipeline.datasets.export import export
 from pipeline.datasets.opening import open_data_set
@@ -37,7 +37,9 @@ def measure(photographs: Path, scratch: Path) -> str:
     )
     data, folder = scratch / "loader", scratch / "loader-folder"
     source = repeated(photographs, scratch / "loader-source", SHARD)
-    images = run_build(BuildRequest(recipe, str(source), str(data), workers=1), Stopwatch()).plan.samples
+    images = run_build(
+        BuildSettings(recipe=recipe, source=str(source), out=str(data), workers=1), Stopwatch()
+    ).plan.samples
     export(str(data), "imagefolder", str(folder))
     ours, theirs = [], []
     for _ in range(ROUNDS):

@@ -19,9 +19,8 @@ from bench.peers import Corrupt
 from bench.report import section, table
 from bench.scaling import Stopwatch
 from pipeline.builder.build import run_build
-from pipeline.builder.preflight import BuildRequest
 from pipeline.builder.render import run_render
-from pipeline.builder.settings import RenderSettings
+from pipeline.builder.settings import BuildSettings, RenderSettings
 from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, load
@@ -52,7 +51,7 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
     recipe = library.load("imagenet-c")
     data, rendered, cache = (str(scratch / name) for name in ("stored", "rendered", "prepared"))
     source = repeated(photographs, scratch / "rendered-source", IMAGES)
-    images = run_build(BuildRequest(recipe, str(source), data, workers=1), Stopwatch()).plan.samples
+    images = run_build(BuildSettings(recipe=recipe, source=str(source), out=data, workers=1), Stopwatch()).plan.samples
     run_render(RenderSettings(recipe=recipe, source=str(source), out=rendered), SilentWatcher())
     ways: dict[str, Callable[[], int]] = {
         "stored": lambda: _read(Location(data)),

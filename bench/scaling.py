@@ -19,7 +19,7 @@ from bench.simulated import simulated_rows
 from pipeline.builder.build import run_build
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import Plan, ShardTask, WorkItem, make_blocks, make_plan
-from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.settings import BuildSettings
 from pipeline.builder.worker import BuildJob
 from pipeline.execution.ray_cluster import cluster
 from pipeline.execution.ray_pool import RayEngine, RayPool
@@ -111,7 +111,7 @@ def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     os.sync()  # finish writing the shards of the previous build
     recipe = library.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch(workers)
-    run_build(BuildRequest(recipe, str(source), str(output), workers=workers), watch)
+    run_build(BuildSettings(recipe=recipe, source=str(source), out=str(output), workers=workers), watch)
     return watch.speed
 
 

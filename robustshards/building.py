@@ -80,7 +80,7 @@ def build(
         if severities is not None and difficulty is not None:
             raise UserError("severities and difficulty are two names for the same argument: pass one of them")
         levels = difficulty if severities is None else severities
-        return run_build(BuildSettings.of(given, severities=levels).request(), SilentWatcher())
+        return run_build(BuildSettings.of(given, severities=levels), SilentWatcher())
 
 
 @described_by(MirrorSettings)
@@ -132,4 +132,4 @@ def mirror(
     """
     given = locals()
     with public_call():
-        return run_build(MirrorSettings.of(given).request(), SilentWatcher())
+        return run_build(MirrorSettings.of(given), SilentWatcher())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 
 import torch
@@ -18,56 +18,26 @@ from pipeline.builder.build import Build, BuildWatcher, Workers
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.overlap import check_overlap
 from pipeline.builder.plan import Plan, WorkItem, make_plan
-from pipeline.builder.preflight import BuildRequest
 from pipeline.builder.result import BuildResult
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.opening import open_built
 from pipeline.datasets.paths import ATTACKS_FILE, MANIFEST_FILE
 from pipeline.evaluate.models.loading import current_folder, load_model
-from pipeline.execution.pools import parse_executor
 from pipeline.execution.resumable import run_resumable
 from pipeline.recipes.attacks import MAX_ZERO_GRADIENTS
 from pipeline.storage import trusted_locations
 from pipeline.transforms.adversarial import ATTACKS
 
 
-@dataclass
-class AttackResult:
-    """The result of an attack: that of a build, and what the user should know about the model."""
-
-    built: BuildResult
-    warnings: tuple[str, ...] = field(default=())
-
-    @property
-    def complete(self) -> bool:
-        """Return whether every shard is finished."""
-        return self.built.complete
-
-    def facts(self) -> dict[str, object]:
-        """Return the result as a dictionary of JSON values."""
-        built = self.built.facts()
-        return {**built, "warnings": [*built["warnings"], *self.warnings]}
-
-    def summary(self, output: str) -> Iterator[str]:
-        """Yield lines of text that describe the result; ``output`` is the folder as the user gave it."""
-        yield from (f"warning: {text}" for text in self.warnings)
-        yield from self.built.summary(output)
-
-
-def run_attack(request: AttackRequest, watcher: BuildWatcher) -> AttackResult:
+def run_attack(request: AttackRequest, watcher: BuildWatcher) -> BuildResult:
     """Attack a model on clean images, and write the missing shards of the data set, then its manifest.
 
     To continue an interrupted attack, run the same request again.
-
-    Args:
-        request: Model, images, attacks and options.
-        watcher: Observer of the work.
 
     Raises:
         UserError: An input is invalid, or the output contains another data set. Nothing has been attacked.
         UnfinishedError: No worker can be started, or a part cannot be read.
     """
-    parse_executor(request.executor, request.address)
     check_overlap(request.data_set, request.out)
     setup = prepare(request, watcher.preparing)
     recipe = recipe_of(setup, request)
@@ -75,19 +45,12 @@ def run_attack(request: AttackRequest, watcher: BuildWatcher) -> AttackResult:
     watcher.preparing(size_message(setup, plan.images, request.bits))
     attack = _Attack(request, setup, plan, watcher)
     run_resumable(attack, BuildCounts)
-    return AttackResult(attack.result, setup.warnings + _operators(setup) + _gradients(attack))
+    attack.result.warnings = setup.warnings + _operators(setup) + _gradients(attack)
+    return attack.result
 
 
 def prepare(request: AttackRequest, preparing: Callable[[str], None]) -> Setup:
-    """Check a request, load the model and try it on a first batch.
-
-    Args:
-        request: The request.
-        preparing: Called with each step.
-
-    Raises:
-        UserError: An input is invalid.
-    """
+    """Check a request, load the model and try it on a first batch. Raise UserError if an input is invalid."""
     entries = request.recipe.entries(request.only)
     check_libraries(entries)
     images = CleanImages(request.data_set, request.data)
@@ -148,17 +111,14 @@ class _Attack(Build):
     """An attack as a resumable job: one worker per CPU with one thread, or one per GPU."""
 
     def __init__(self, request: AttackRequest, setup: Setup, plan: Plan, watcher: BuildWatcher) -> None:
-        built = BuildRequest(
-            plan.recipe, request.data_set, request.out, address=request.address, executor=request.executor,
-            ids=request.ids, retry_failed=request.retry_failed,
-        )  # fmt: skip
         job = AttackJob(plan.recipe, trusted_locations.absolute(request.out), loading(request, setup))
         workers, gpus = processes(request, setup)
         crew = Workers(
             job=job, worker=AttackWorker, outputs=0, executor=request.executor, workers=workers,
             address=request.address, gpus=gpus,
         )  # fmt: skip
-        super().__init__(built, plan, setup.source, watcher, crew, _split)
+        out, location, retry = request.out, request.data_set, request.retry_failed
+        super().__init__(plan, setup.source, watcher, crew, out, location, retry_failed=retry, split=_split)
 
     def merge(self) -> None:
         """Write the records of the attacks, then the manifest and the files that describe it."""

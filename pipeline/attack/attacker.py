@@ -83,12 +83,7 @@ class Attacker:
     """Attack that minimises the norm itself -> ids of its last batch, and the result, which is that of every level."""
 
     def before(self, ids: Sequence[str], images: Sequence[Stored], labels: Sequence[int]) -> CleanBatch:
-        """Return a batch of clean images with the predictions of the model.
-
-        Args:
-            ids: Ids of the images.
-            images: Images (H, W, 3) of one size, as stored.
-            labels: True classes.
+        """Return a batch of clean images (H, W, 3) of one size, as stored, with the predictions of the model.
 
         Raises:
             UserError: The model returns NaN or infinite values, or lacks the class of a label; or the memory does not
@@ -115,12 +110,7 @@ class Attacker:
         return np.asarray(predicted(logits).cpu().numpy(), np.int64)
 
     def attack(self, batch: CleanBatch, entry: AttackEntry, level: int) -> Attacked:
-        """Attack the images of a batch that the model gets right.
-
-        Args:
-            batch: The clean images.
-            entry: The attack.
-            level: Number of the budget, from 1.
+        """Attack the images of a batch that the model gets right, with the budget of a level.
 
         Raises:
             UserError: The memory does not suffice for a batch.
@@ -182,12 +172,6 @@ def run(victim: Victim, batch: CleanBatch, name: str, asked: AttackAtBudget) -> 
     """Return the images of an attack (N, 3, H, W), and the part of AutoAttack that succeeded on each.
 
     An image for which the attack returns NaN or infinite values, as without a gradient, is returned unchanged.
-
-    Args:
-        victim: The model.
-        batch: Images that the model gets right.
-        name: Name of the attack.
-        asked: Its budget, settings and seed.
     """
     module, _, function = ATTACKS[name].function.partition(".")
     attack = getattr(import_module(f"{__package__}.{module}"), function)

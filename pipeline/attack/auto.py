@@ -33,14 +33,7 @@ def parts(victim: Victim, asked: AttackAtBudget) -> Mapping[str, Any]:
 def composed(
     victim: Victim, images: torch.Tensor, labels: torch.Tensor, asked: AttackAtBudget
 ) -> tuple[torch.Tensor, list[str]]:
-    """Return images after all parts of AutoAttack, and the part that succeeded on each; empty where none did.
-
-    Args:
-        victim: The model.
-        images: Images (N, 3, H, W), values 0..1.
-        labels: True classes (N,).
-        asked: Budget, settings and seed.
-    """
+    """Return images after all parts of AutoAttack, and the part that succeeded on each; empty where none did."""
     attacked, found = images.clone(), [""] * len(images)
     for name, part in parts(victim, asked).items():
         standing = [index for index, component in enumerate(found) if not component]

@@ -25,7 +25,7 @@ from pipeline.evaluate.results.budgets import (
     read_budgets_table,
 )
 from pipeline.evaluate.results.folder import EVALUATION_FILE
-from pipeline.execution.pools import Crew, parse_executor
+from pipeline.execution.pools import Crew
 from pipeline.execution.resumable import FACT_FAILED, ImageJob, ImageWatcher, count_frames, run_resumable
 from pipeline.execution.work import Tally
 from pipeline.storage import open_store, trusted_locations
@@ -104,19 +104,14 @@ class SearchResult:
 
 
 def run_budgets(request: AttackRequest, largest: float, steps: int, watcher: SearchWatcher) -> SearchResult:
-    """Search the smallest budget of each image. To continue an interrupted search, run the same request again.
+    """Search the smallest budget of each image, up to the largest, for pixel values 0..1, by halving in steps.
 
-    Args:
-        request: Model, images and one attack.
-        largest: Largest budget, for pixel values 0..1.
-        steps: Number of times that the bracket is halved.
-        watcher: Observer of the search.
+    To continue an interrupted search, run the same request again.
 
     Raises:
         UserError: An input is invalid, or the output contains something else. Nothing has been searched.
         UnfinishedError: No worker can be started.
     """
-    parse_executor(request.executor, request.address)
     if not largest > 0:
         raise UserError(f"invalid --largest {largest:g}: use a budget above 0, for example 16/255")
     if not 0 <= steps <= MAX_STEPS:

@@ -10,12 +10,12 @@ from manifests import Row
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.search import Smallest, search
 from pipeline.attack.worker import Loading
-from pipeline.builder.records import failure_reason
+from pipeline.builder.sample_maker import failure_reason
 from pipeline.datasets.norms import Stored
 from pipeline.errors import SampleError
 from pipeline.evaluate.results.budgets import BUDGETS, BUDGETS_SCHEMA, BudgetsTable
 from pipeline.execution.resumable import FACT_FAILED
-from pipeline.execution.work import Attempt, CurrentItem, Reading
+from pipeline.execution.work import Attempt, CurrentItem, Reading, Summable
 from pipeline.recipes.attacks import AttackedModel
 from pipeline.sources.base import SourceImage
 from pipeline.storage import open_store
@@ -50,7 +50,7 @@ class Block:
 
 
 @dataclass
-class SearchCounts:
+class SearchCounts(Summable):
     """The finished work of a worker or of a search: blocks, images, and images that failed."""
 
     blocks: int = 0
@@ -61,12 +61,6 @@ class SearchCounts:
     def parts(self) -> int:
         """Return the number of finished blocks."""
         return self.blocks
-
-    def add(self, other: SearchCounts) -> None:
-        """Add other counts to these."""
-        self.blocks += other.blocks
-        self.images += other.images
-        self.failed += other.failed
 
     def readings(self) -> Iterator[Reading]:
         """Yield the counts as metrics for monitoring."""
@@ -111,16 +105,10 @@ class SearchWorker:
         self._job, self._store = job, open_store(job.output)
         self._clean = CleanImages(job.loading.clean, job.loading.data)
         self._attacker = job.loading.attacker(job.model, job.fill, job.table.device, job.table.search.seed)
-        self._roots = sorted({job.loading.clean, job.output, self._store.root}, key=len, reverse=True)
+        self._roots = {job.loading.clean, job.output, self._store.root}
 
     def run(self, attempt: Attempt[Sequence[Block]]) -> Iterator[SearchCounts | CurrentItem]:
-        """Search the budgets of blocks and publish their parts.
-
-        Args:
-            attempt: The blocks.
-
-        Yields:
-            The counts so far, after each batch; always the same object, which is updated.
+        """Search the budgets of blocks, publish their parts, and yield the counts so far after each batch.
 
         Raises:
             OSError: A part cannot be written.

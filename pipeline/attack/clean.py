@@ -15,7 +15,7 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample
 from pipeline.errors import SampleError, UserError
 from pipeline.sources.base import Source, SourceImage
-from pipeline.sources.views import View, subset
+from pipeline.sources.views import View
 from pipeline.tasks.labels import LabelSpace
 from pipeline.text import counted
 from pipeline.transforms import clean
@@ -25,15 +25,7 @@ class CleanImages:
     """The images of a clean data set, in the order of its manifest. Those that failed in its build are left out."""
 
     def __init__(self, folder: str, data: str | None = None) -> None:
-        """Open the data set.
-
-        Args:
-            folder: Path or URL of the data set.
-            data: Folder with the files of an index, see ``open_data_set``.
-
-        Raises:
-            UserError: It is not a data set of clean images.
-        """
+        """Open a data set as ``open_data_set`` does. Raise UserError if it is not one of clean images."""
         self.location = folder
         self.data_set = data_set = open_data_set(folder, data)
         if data_set.family_name != clean.FAMILY.name:
@@ -113,11 +105,6 @@ def pixels_of(sample: Sample) -> np.ndarray:
 def drawn(source: Source, count: int, seed: int) -> View:
     """Return the images of a source with the smallest digests of seed and id, in the order of the source.
 
-    Args:
-        source: The whole source.
-        count: Number of images.
-        seed: Seed of the draw.
-
     Raises:
         UserError: The source has fewer images.
     """
@@ -129,23 +116,6 @@ def drawn(source: Source, count: int, seed: int) -> View:
         )
     ids = {id_ for _, id_ in chosen}
     return View(source, lambda whole: (image for image in whole if image.id in ids))
-
-
-def chosen_images(images: CleanImages, sample: int, seed: int, ids: str | None) -> Source:
-    """Return the images to attack.
-
-    Args:
-        images: All images.
-        sample: Number of images to draw; 0 for all.
-        seed: Seed of the draw.
-        ids: Text file with the ids of the images, or None.
-
-    Raises:
-        UserError: Both ways to choose are given, or the file or number does not fit the images.
-    """
-    if ids is not None:
-        return subset(images, ids)
-    return drawn(images, sample, seed) if sample else images
 
 
 def _rank(seed: int, source_id: str) -> bytes:

@@ -19,11 +19,7 @@ _SEED_BYTES = 7
 
 
 def installed_versions(names: Collection[str], wanted_by: str) -> dict[str, str]:
-    """Return library -> version, of libraries that can be imported.
-
-    Args:
-        names: Libraries of ``ATTACK_LIBRARIES``.
-        wanted_by: The attacks that need them, for the message.
+    """Return library -> version, of libraries of ``ATTACK_LIBRARIES`` that an attack needs.
 
     Raises:
         UserError: One of them is not installed, or cannot be imported; the message has the command that installs it.
@@ -88,12 +84,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def memory_for(what: str, batch: int) -> Iterator[None]:
-    """Raise UserError with a smaller batch size if the memory is exhausted in the block.
-
-    Args:
-        what: What happens in the block, for the message.
-        batch: Batch size.
-    """
+    """Raise UserError with a smaller batch size if the memory is exhausted in the block, where this happens."""
     try:
         yield
     except Exception as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow.parquet as pq
@@ -14,7 +13,7 @@ from manifests import Row
 from pipeline.attack.clean import CleanImages
 from pipeline.attack.sample_maker import AttackedSampleMaker, Outcome, attack_of
 from pipeline.attack.worker import Loading
-from pipeline.builder.records import Failure
+from pipeline.builder.sample_maker import Failure
 from pipeline.datasets.built import Built
 from pipeline.datasets.findings import Findings
 from pipeline.datasets.opening import open_built
@@ -28,26 +27,17 @@ from pipeline.text import counted, shown
 from pipeline.transforms.family import Condition
 
 
-@dataclass(frozen=True)
-class Again:
-    """How to attack again.
-
-    Attributes:
-        clean: Path or URL of the clean data set.
-        model: The model that was attacked. It is not taken from the data set, which may be untrusted.
-        weights: File with its state dict, or None.
-        device: Device that computes.
-        trust_model: Whether to load model files that can run code.
-    """
-
-    clean: str
-    model: str | None
-    weights: str | None = None
-    device: str = "cpu"
-    trust_model: bool = False
-
-
-def regenerate(output: str, again: Again, samples: int, seed: int) -> Findings:
+def regenerate(
+    output: str,
+    clean: str,
+    model: str | None,
+    samples: int,
+    seed: int,
+    *,
+    weights: str | None = None,
+    device: str = "cpu",
+    trust_model: bool = False,
+) -> Findings:
     """Attack the batches of randomly chosen samples again.
 
     On the device that made them, their bytes must be equal. Another device may make other images; whether the model is
@@ -55,32 +45,36 @@ def regenerate(output: str, again: Again, samples: int, seed: int) -> Findings:
 
     Args:
         output: Folder or URL of the data set.
-        again: How to attack again.
+        clean: Folder or URL of the clean data set.
+        model: The model that was attacked. It is not taken from the data set, which may be untrusted.
         samples: Number of samples.
         seed: Seed of the random choice.
+        weights: File with the state dict of the model, or None.
+        device: Device that computes.
+        trust_model: Whether to load model files that can run code.
 
     Raises:
         UserError: The data set, the clean images or the model cannot be used.
     """
     data_set = open_built(output)
     table = attack_of(data_set.recipe)
-    if again.model is None:
-        weights = f", with --weights {shown(table.model.weights)}" if table.model.weights else ""
+    if model is None:
+        named = f", with --weights {shown(table.model.weights)}" if table.model.weights else ""
         raise UserError(
             f"the images of {output} were made with a model: give the same one with --model (the data set names "
-            f"{shown(table.model.spec)}{weights})"
+            f"{shown(table.model.spec)}{named})"
         )
-    loading = Loading(trusted_locations.absolute(again.clean), again.device, None, current_folder(), again.trust_model)
-    here = device_name(again.device)
-    about = table.model.model_copy(update={"spec": again.model, "weights": again.weights or ""})
+    loading = Loading(trusted_locations.absolute(clean), device, None, current_folder(), trust_model)
+    here = device_name(device)
+    about = table.model.model_copy(update={"spec": model, "weights": weights or ""})
     attacker = loading.attacker(about, table.batch, here, data_set.recipe.seed)
-    clean = CleanImages(again.clean)
-    maker = AttackedSampleMaker(data_set.recipe, clean, attacker, [again.clean])
+    images = CleanImages(clean)
+    maker = AttackedSampleMaker(data_set.recipe, images, attacker, [clean])
     keys = [row.key for row in data_set.rows()]
     chosen = set(random.Random(seed).sample(keys, min(samples, len(keys))))
     findings, recorded, other = Findings(samples=len(chosen)), _right_after(data_set), 0
     for rows, wanted in _batches(data_set, chosen, table.batch):
-        for row, outcome in zip(rows, _attacked(maker, clean, rows), strict=True):
+        for row, outcome in zip(rows, _attacked(maker, images, rows), strict=True):
             if row.key not in wanted:
                 continue
             if here == table.device:

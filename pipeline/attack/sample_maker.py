@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,14 @@ from manifests import Row
 from pipeline.attack.attacker import Attacked, Attacker, CleanBatch
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.records import Record
-from pipeline.builder.records import Failure, Payload, PreparedImage, failure_reason
-from pipeline.builder.sample_maker import checked_payload, quarantined
+from pipeline.builder.sample_maker import (
+    Failure,
+    Payload,
+    PreparedImage,
+    checked_payload,
+    failure_reason,
+    quarantined,
+)
 from pipeline.datasets.norms import Stored, norms_of, on_grid, stored
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import SampleError, UserError
@@ -62,20 +68,17 @@ class AttackedSampleMaker:
         recipe: The recipe of the data set.
         clean: The clean images.
         attacker: The attacks on the model.
-        roots: Folders and URLs that are removed from reasons of failures, the longest first.
+        roots: Folders and URLs that are removed from reasons of failures.
     """
 
-    def __init__(self, recipe: Recipe, clean: CleanImages, attacker: Attacker, roots: Sequence[str]) -> None:
+    def __init__(self, recipe: Recipe, clean: CleanImages, attacker: Attacker, roots: Collection[str]) -> None:
         self._encoder, self._table = recipe.encoder, attack_of(recipe)
         self._clean, self._attacker, self._roots = clean, attacker, roots
 
     def read(self, rows: dict[str, Row], image: SourceImage, skipped: frozenset[str] = frozenset()) -> PreparedImage:
-        """Return an image with its pixels, or with the reason why it cannot be read.
+        """Return an image with its pixels, given rows by id, or with the reason why it cannot be read.
 
-        Args:
-            rows: Rows of the clean data set, by id.
-            image: The image.
-            skipped: Ids of images that are not read, because they crash the worker.
+        Those with the ids ``skipped`` are not read, because they crash the worker.
         """
         if image.id in skipped:
             return quarantined(image)
@@ -113,7 +116,7 @@ class AttackedSampleMaker:
                 yield Outcome(image, result, record)
             else:
                 members = encode_members(self._encoder, result)
-                yield Outcome(image, checked_payload(self._encoder, members), record)
+                yield Outcome(image, checked_payload(members, self._encoder), record)
 
     def _stored(self, batch: AttackBatch, attacked: Attacked, entry: AttackEntry, level: int) -> dict[str, Stored]:
         """Return the images as they are stored, by id."""

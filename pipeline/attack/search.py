@@ -58,15 +58,7 @@ class _Bracket:
 
 
 def search(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Smallest]:
-    """Search the smallest budget of each image of a batch.
-
-    Args:
-        attacker: The attacks on the model.
-        batch: The clean images.
-        table: Attack, largest budget and number of halvings.
-
-    Returns:
-        The results, in the order of the images.
+    """Search the smallest budget of each image of a batch, and return the results in the order of the images.
 
     Raises:
         UserError: The memory does not suffice for a batch.

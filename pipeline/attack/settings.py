@@ -13,7 +13,7 @@ from rich.filesize import decimal
 
 from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.auto import SQUARE_L2, tiles_l2
-from pipeline.attack.clean import CleanImages, chosen_images, pixels_of
+from pipeline.attack.clean import CleanImages, drawn, pixels_of
 from pipeline.attack.libraries import installed_versions, is_out_of_memory, memory_for
 from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import Victim, loss_gradients
@@ -31,6 +31,7 @@ from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable, Cl
 from pipeline.recipes.schema import PrepareTable, Recipe, ShardsTable, SourceTable, TransformsTable
 from pipeline.software import device_name, versions
 from pipeline.sources.base import Source, lines_at
+from pipeline.sources.views import subset
 from pipeline.text import counted
 from pipeline.transforms import adversarial
 from pipeline.transforms.adversarial import ATTACKS
@@ -100,17 +101,16 @@ def check_libraries(entries: Sequence[AttackEntry]) -> dict[str, str]:
 def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: CleanImages, model: Model) -> Setup:
     """Check a request against the images and the model, which runs on a first batch.
 
-    Args:
-        request: The request.
-        entries: The attacks.
-        images: All clean images.
-        model: The loaded model.
-
     Raises:
         UserError: An option is invalid, or the model cannot be attacked on these images.
     """
-    source = chosen_images(images, request.recipe.sample, request.recipe.sample_seed, request.ids)
-    data_set, batch = images.data_set, model.batch or request.recipe.batch
+    recipe = request.recipe
+    source: Source = images
+    if request.ids is not None:
+        source = subset(images, request.ids)
+    elif recipe.sample:
+        source = drawn(images, recipe.sample, recipe.sample_seed)
+    data_set, batch = images.data_set, model.batch or recipe.batch
     evaluated = EvaluationRequest.of(vars(request), batch_size=batch, workers=0, seed=0)
     table = settings(evaluated, images_of(data_set, list(data_set.chunks()), None), model, None)
     table = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch})})  # not one shard's images
@@ -261,13 +261,7 @@ def _nondeterministic(setup: Setup, victim: Victim, batch: CleanBatch) -> tuple[
 
 
 def size_message(setup: Setup, images: int, bits: int) -> str:
-    """Return the size of the data set, as a message.
-
-    Args:
-        setup: The setup.
-        images: Number of images that are attacked.
-        bits: Bits of a stored value.
-    """
+    """Return the size of a data set of a number of attacked images, as a message."""
     height, width = _sides(setup)
     levels = len(setup.entries[0].budgets)
     values = images * len(setup.entries) * levels * height * width * 3

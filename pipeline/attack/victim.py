@@ -45,14 +45,7 @@ class Victim(torch.nn.Module):
     """
 
     def __init__(self, model: Model, about: AttackedModel, batch: int, device: torch.device) -> None:
-        """Move the model to its device.
-
-        Args:
-            model: The loaded model.
-            about: Its normalisation and the side of its images.
-            batch: Number of images to which smaller batches are filled up, as in ``evaluate``.
-            device: Device that computes.
-        """
+        """Move the model to its device; ``about`` has its normalisation and the side of its images."""
         super().__init__()
         # Parameters, because attack libraries find the device by them.
         self._mean, self._std = _channels(about.mean, device), _channels(about.std, device)
@@ -103,13 +96,9 @@ def predicted(logits: torch.Tensor) -> torch.Tensor:
 
 
 def loss_gradients(victim: Victim, images: torch.Tensor, labels: torch.Tensor, margin: bool) -> torch.Tensor:
-    """Return the gradient of an attack's loss at clean images.
+    """Return the gradient of an attack's loss at clean images (N, 3, H, W) with true classes (N,).
 
-    Args:
-        victim: The model.
-        images: Images (N, 3, H, W), values 0..1.
-        labels: True classes (N,).
-        margin: Whether the loss is the margin to the strongest other class; otherwise the cross entropy.
+    The loss is the margin to the strongest other class, or the cross entropy.
 
     Raises:
         UserError: The model has no gradients.

@@ -45,13 +45,7 @@ class Loading:
     trust_model: bool
 
     def attacker(self, about: AttackedModel, batch: int, named_device: str, seed: int) -> Attacker:
-        """Return an attacker on the device of this process.
-
-        Args:
-            about: The model.
-            batch: Number of images that are attacked together.
-            named_device: Name that the device must have.
-            seed: Seed of the attacks.
+        """Return an attacker on the device of this process, which must have a name.
 
         Raises:
             UserError: The model has changed since the start of the run, or this machine has another device.
@@ -96,14 +90,11 @@ class AttackWorker:
         self._batch_size = table.batch
         self._clean = CleanImages(job.loading.clean, job.loading.data)
         attacker = job.loading.attacker(table.model, table.batch, table.device, job.recipe.seed)
-        roots = sorted({job.loading.clean, job.output, self._store.root}, key=len, reverse=True)
+        roots = {job.loading.clean, job.output, self._store.root}
         self._maker = AttackedSampleMaker(job.recipe, self._clean, attacker, roots)
 
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | CurrentItem]:
         """Attack the images of a work item, and publish its shards.
-
-        Args:
-            attempt: The work item, and the images to report or to skip.
 
         Yields:
             The counts so far, after each batch; always the same object, which is updated. If the attempt asks for it,

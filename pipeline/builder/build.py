@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,9 +9,8 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, Protocol
 
-from pipeline.builder.committed import Committed
+from pipeline.builder.committed import Committed, find_missing
 from pipeline.builder.compatibility import DATA_SET
-from pipeline.builder.content import find_missing
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.estimate import estimate, measured_sizes, shard_sizes, with_size_warning
 from pipeline.builder.merge import copy_failed, merge_parts
@@ -26,13 +24,14 @@ from pipeline.builder.plan import (
     missing_blocks,
     pieces_per_block,
 )
-from pipeline.builder.preflight import BuildRequest, prepare
+from pipeline.builder.preflight import prepare
 from pipeline.builder.quota import Quota, Withheld, estimated_bytes
 from pipeline.builder.result import BuildResult, publish_record
+from pipeline.builder.settings import BuildSettings, MirrorSettings
 from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.datasets.paths import RECIPE_FILE
 from pipeline.execution import base
-from pipeline.execution.pools import Crew, parse_executor
+from pipeline.execution.pools import Crew
 from pipeline.execution.resumable import JobWatcher, ResumableJob, run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.render.bank import publish_bank
@@ -46,13 +45,7 @@ class BuildWatcher(JobWatcher[WorkItem, BuildCounts], Protocol):
     """An observer of a build."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """Handle the start of the work.
-
-        Args:
-            plan: The whole data set.
-            todo: Transform -> number of samples to make.
-            shards: Number of shards to make.
-        """
+        """Handle the start of the work: numbers of samples to make, by transform, and of shards."""
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
         """Handle a report of a worker. With many workers, this is called several hundred times per second."""
@@ -66,30 +59,34 @@ Split = Callable[[WorkItem, int], Iterator[WorkItem]]
 """A function that splits a block into work items; the number is the one of a build without a model."""
 
 
-def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker = BuildWorker) -> BuildResult:
-    """Make the missing shards of a data set, then its manifest.
-
-    Args:
-        request: The settings of the build.
-        watcher: Observer of the build.
-        worker: Called in each worker process; returns the worker.
-
-    Returns:
-        The result of the build.
+def run_build(
+    asked: BuildSettings | MirrorSettings, watcher: BuildWatcher, worker: MakeWorker = BuildWorker
+) -> BuildResult:
+    """Make the missing shards of a data set, then its manifest. ``worker`` is called in each worker process.
 
     Raises:
         UserError: An input is invalid, or the output contains another data set. Nothing has been built.
         UnfinishedError: No worker can be started, or a manifest part cannot be read.
     """
-    parse_executor(request.executor, request.address)
-    plan, source = prepare(request, watcher)
-    plan = with_size_warning(plan, lambda: estimate(plan, source, 1, request.frost_folder).output_bytes)
-    frost = request.frost_folder and _absolute_location(request.frost_folder)
-    job = BuildJob(plan.recipe, _absolute_location(request.source), _absolute_location(request.output), frost)
+    plan, source = prepare(asked, watcher)
+    plan = with_size_warning(plan, lambda: estimate(plan, source, 1, asked.frost_folder).output_bytes)
+    frost = asked.frost_folder and _absolute_location(asked.frost_folder)
+    job = BuildJob(plan.recipe, _absolute_location(asked.source), _absolute_location(asked.out), frost)
     crew = Workers(
-        job=job, worker=worker, outputs=0, executor=request.executor, workers=request.workers, address=request.address
+        job=job, worker=worker, outputs=0, executor=asked.executor, workers=asked.workers, address=asked.address
     )
-    build = Build(request, plan, source, watcher, crew)
+    build = Build(
+        plan,
+        source,
+        watcher,
+        crew,
+        asked.out,
+        asked.source,
+        retry_failed=asked.retry_failed,
+        max_bytes=asked.max_bytes,
+        frost_folder=asked.frost_folder,
+        copy_failed=isinstance(asked, MirrorSettings) and asked.copy_failed,
+    )
     run_resumable(build, BuildCounts)
     return build.result
 
@@ -98,11 +95,16 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
     """A build as a resumable job.
 
     Args:
-        request: The settings of the build.
         plan: The whole data set.
         source: The source images.
         watcher: Observer of the build.
         crew: The workers; the number of their outputs and their labels are added.
+        out: Folder or URL of the data set.
+        location: Folder or URL of the source images, as the user gave it.
+        retry_failed: Whether to remake shards that have failed samples.
+        max_bytes: Maximum size of all shards in bytes; None for no limit.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+        copy_failed: Whether a mirror gets copies of the source images that failed.
         split: Splits a block with its missing tasks into work items.
     """
 
@@ -112,15 +114,23 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
 
     def __init__(
         self,
-        request: BuildRequest,
         plan: Plan,
         source: Source,
         watcher: BuildWatcher,
         crew: Workers,
+        out: str,
+        location: str,
+        *,
+        retry_failed: bool,
+        max_bytes: float | None = None,
+        frost_folder: str | None = None,
+        copy_failed: bool = False,
         split: Split = WorkItem.split,
     ) -> None:
-        super().__init__(open_store(request.output), watcher)
-        self._request, self.plan, self._source, self._crew, self._split = request, plan, source, crew, split
+        super().__init__(open_store(out), watcher)
+        self.plan, self._source, self._crew, self._split = plan, source, crew, split
+        self._out, self._location, self._retry_failed, self._max_bytes = out, location, retry_failed, max_bytes
+        self._frost_folder, self._copy_failed = frost_folder, copy_failed
         self.result = BuildResult(plan)
         self._committed = Committed()
         self._missing = Missing(Counter(), shards=0, blocks=0)
@@ -128,22 +138,22 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
 
     def claim(self) -> None:
         """Check that the output is empty or contains this data set or a part of it, and write the recipe."""
-        found = find_missing(self.store, self.plan, self._source, self._request.retry_failed)
+        found = find_missing(self.store, self.plan, self._source, self._retry_failed)
         self._committed, self._missing = found
         self.store.publish_bytes(self.plan.recipe.to_toml().encode(), RECIPE_FILE)
         publish_bank(self.store, self.plan.recipe)
-        remember(self._request.output, "source", self._request.source)
+        remember(self._out, "source", self._location)
 
     def find_missing(self) -> bool:
         """Report the missing shards to the watcher, and return whether there are any."""
         self._start_time, self._start = datetime.now(UTC), perf_counter()
-        plan, missing, limit = self.plan, self._missing, self._request.max_bytes
+        plan, missing = self.plan, self._missing
         self.result.shards_before = plan.shards - missing.shards
         self._watcher.started(plan, missing.by_transform(), missing.shards)
-        if missing.shards and not math.isinf(limit):  # without a limit, the sizes of finished shards are not read
+        if missing.shards and self._max_bytes is not None:  # otherwise, the sizes of finished shards are not read
             known, conditions = shard_sizes(plan, self.store), map(str, missing.samples)
-            measured = measured_sizes(plan, self._source, conditions, known, self._request.frost_folder)
-            self._quota = Quota(limit, known, measured)
+            measured = measured_sizes(plan, self._source, conditions, known, self._frost_folder)
+            self._quota = Quota(self._max_bytes, known, measured)
         return missing.shards > 0
 
     def crew(self) -> Workers:
@@ -191,14 +201,14 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
     def merge(self) -> None:
         """Write the manifest and the files that describe it."""
         self.result.failed, self.result.kept = merge_parts(self.plan, self.store)
-        if self._request.copy_failed and self.result.failed:
+        if self._copy_failed and self.result.failed:
             self.result.copied = copy_failed(self.store, self.plan.recipe, self._source)
 
     def record(self) -> None:
         """Write the record of this run, unless there was nothing to do."""
         super().record()
         if self._missing.shards:
-            publish_record(self.result, self._request.source, self._start_time, self.store)
+            publish_record(self.result, self._location, self._start_time, self.store)
 
 
 def _absolute_location(location: str) -> str:

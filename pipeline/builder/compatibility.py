@@ -44,11 +44,7 @@ CHANGED_OPERATORS = frozenset({"opencv-bicubic"})
 
 
 def check_claim(store: Store, recipe: Recipe) -> None:
-    """Check that the output is empty, or contains the same data set or a part of it.
-
-    Args:
-        store: The output.
-        recipe: The recipe to build, in canonical form.
+    """Check that the output is empty, or contains the data set of a canonical recipe or a part of it.
 
     Raises:
         UserError: The output contains something else; the message lists the differences.

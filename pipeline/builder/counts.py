@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipeline.execution.work import Reading
+from pipeline.execution.work import Reading, Summable
 
 
 @dataclass(kw_only=True)
-class BuildCounts:
+class BuildCounts(Summable):
     """The finished work of a worker or of a build.
 
     Attributes:
@@ -40,26 +40,13 @@ class BuildCounts:
         return self.shards
 
     def add_time(self, stage: str, start: float) -> float:
-        """Add the time since ``start`` to a stage.
-
-        Args:
-            stage: Name of the stage.
-            start: Value of ``time.perf_counter()`` at the start of the stage.
-
-        Returns:
-            The current value, which is the start of the next stage.
-        """
+        """Add the time since ``start``, of ``time.perf_counter()``, to a stage; return the start of the next one."""
         now = time.perf_counter()
         self.seconds[stage] += now - start
         return now
 
     def add_sample(self, transform: str, payload_bytes: int | None) -> None:
-        """Count a sample.
-
-        Args:
-            transform: Name of its transform.
-            payload_bytes: Length of its payload; None for a failed sample.
-        """
+        """Count a sample. The length of its payload is None if it failed."""
         self.samples[transform] += 1
         if payload_bytes is None:
             self.failed += 1
@@ -67,29 +54,10 @@ class BuildCounts:
             self.payload_bytes += payload_bytes
 
     def add_shard(self, condition: str, samples: int, size: int) -> None:
-        """Count a published shard.
-
-        Args:
-            condition: Transform and level, for example ``fog-3``.
-            samples: Number of samples.
-            size: Size in bytes.
-        """
+        """Count a published shard of a condition, for example ``fog-3``, and of a size in bytes."""
         self.shards += 1
         self.shard_samples[condition] += samples
         self.shard_bytes[condition] += size
-
-    def add(self, other: BuildCounts) -> None:
-        """Add other counts to these."""
-        self.samples.update(other.samples)
-        self.failed += other.failed
-        self.shards += other.shards
-        self.shard_samples.update(other.shard_samples)
-        self.shard_bytes.update(other.shard_bytes)
-        self.payload_bytes += other.payload_bytes
-        for stage, spent in other.seconds.items():
-            self.seconds[stage] += spent
-        for transform, spent in other.rendering.items():
-            self.rendering[transform] += spent
 
     def readings(self) -> Iterator[Reading]:
         """Yield the counts as metrics for monitoring."""

@@ -48,14 +48,7 @@ def examine() -> list[Finding]:
 
 
 def facts(findings: list[Finding]) -> dict[str, Any]:
-    """Return the findings as a dictionary of JSON values.
-
-    Args:
-        findings: The findings.
-
-    Returns:
-        Name of the component -> ``found`` and ``remedy``.
-    """
+    """Return the findings as JSON values: name of the component -> ``found`` and ``remedy``."""
     return {each.what: {"found": each.found, "remedy": each.remedy} for each in findings}
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.builder.content import find_missing
+from pipeline.builder.committed import find_missing
 from pipeline.builder.estimate import measured_sizes, shard_sizes, with_size_warning
 from pipeline.builder.plan import Missing, Plan
-from pipeline.builder.preflight import BuildRequest, prepare
+from pipeline.builder.preflight import prepare
 from pipeline.builder.quota import estimated_bytes
-from pipeline.execution.pools import parse_executor
+from pipeline.builder.settings import BuildSettings, MirrorSettings
 from pipeline.execution.resumable import Preparing
 from pipeline.storage import open_store
 from pipeline.text import duration
@@ -29,7 +29,7 @@ class DryRun:
         existing_bytes: Size of the finished shards in bytes.
         bytes_to_make: Estimated size of the missing shards in bytes.
         free: Free space of the output in bytes; None if unknown.
-        limit: Maximum size of all shards in bytes.
+        limit: Maximum size of all shards in bytes; None for no limit.
         core_seconds: Estimated CPU time of the missing shards; None if it is unknown.
     """
 
@@ -38,7 +38,7 @@ class DryRun:
     existing_bytes: int
     bytes_to_make: int
     free: int | None
-    limit: float
+    limit: float | None
     core_seconds: float | None = None
 
     def facts(self) -> dict[str, Any]:
@@ -76,32 +76,23 @@ class DryRun:
         yield from self.plan.warnings
         if self.free is not None and self.bytes_to_make > self.free:
             yield f"the missing shards need about {decimal(self.bytes_to_make)}, but only {decimal(self.free)} are free"
-        if self.existing_bytes + self.bytes_to_make > self.limit:
+        if self.limit is not None and self.existing_bytes + self.bytes_to_make > self.limit:
             total = decimal(self.existing_bytes + self.bytes_to_make)
             yield f"all shards together need about {total}, more than the {decimal(int(self.limit))} of --max-bytes"
 
 
-def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
-    """Run all checks of a build and estimate its work.
-
-    Args:
-        request: The settings of the build.
-        watcher: Observer of the preparation.
-
-    Raises:
-        UserError: The build would stop with this error before its work.
-    """
-    parse_executor(request.executor, request.address)
-    plan, source = prepare(request, watcher)
-    store = open_store(request.output)
+def dry_run(asked: BuildSettings | MirrorSettings, watcher: Preparing) -> DryRun:
+    """Run all checks of a build and estimate its work. Raise UserError if the build would, before its work."""
+    plan, source = prepare(asked, watcher)
+    store = open_store(asked.out)
     store.check_exclusive()
-    _, missing = find_missing(store, plan, source, request.retry_failed)
+    _, missing = find_missing(store, plan, source, asked.retry_failed)
     known = shard_sizes(plan, store)
     samples = {str(condition): count for condition, count in missing.samples.items()}
-    measured = measured_sizes(plan, source, samples, known, request.frost_folder)
+    measured = measured_sizes(plan, source, samples, known, asked.frost_folder)
     bytes_to_make = estimated_bytes(samples, known, measured)
     seconds = None
     if samples and measured.seconds.keys() >= samples.keys():
         seconds = sum(count * measured.seconds[name] / measured.samples[name] for name, count in samples.items())
     plan = with_size_warning(plan, lambda: known.bytes.total() + bytes_to_make)
-    return DryRun(plan, missing, known.bytes.total(), bytes_to_make, store.free(), request.max_bytes, seconds)
+    return DryRun(plan, missing, known.bytes.total(), bytes_to_make, store.free(), asked.max_bytes, seconds)

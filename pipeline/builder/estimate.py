@@ -56,16 +56,7 @@ class CostEstimate:
 
 
 def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None = None) -> CostEstimate:
-    """Make all samples of a few images, and extrapolate size and time to the whole build.
-
-    Args:
-        plan: The plan of the build.
-        source: The source of the images.
-        samples: Number of images to measure, evenly spaced in the listing.
-        frost_folder: Folder of the frost textures; None for the installed ones.
-
-    Returns:
-        The estimate for the whole build.
+    """Make all samples of a few images, evenly spaced in the listing, and extrapolate to the whole build.
 
     Raises:
         UserError: None of the images can be read.
@@ -143,12 +134,7 @@ def _measure(
 
 
 def shard_sizes(plan: Plan, store: Store) -> Sizes:
-    """Return the sizes of the samples in finished shards.
-
-    Args:
-        plan: The plan of the build.
-        store: The output.
-    """
+    """Return the sizes of the samples in the finished shards of an output."""
     sizes, full = Sizes(), plan.recipe.shards.size
     if plan.recipe.is_mirror:
         for name, facts in DATA_SET.facts(store):
@@ -168,18 +154,7 @@ def shard_sizes(plan: Plan, store: Store) -> Sizes:
 def measured_sizes(
     plan: Plan, source: Source, conditions: Iterable[str], known: Sizes, frost_folder: str | None
 ) -> Sizes:
-    """Return the sizes of the samples of a few images, for conditions without finished shards.
-
-    Args:
-        plan: The plan of the build.
-        source: The source of the images.
-        conditions: Conditions whose sizes are needed.
-        known: Sizes in finished shards.
-        frost_folder: Folder of the frost textures; None for the installed ones.
-
-    Returns:
-        The sizes; empty if all conditions are known or no image can be read.
-    """
+    """Return the sizes of the samples of a few images; empty if all conditions are known or no image can be read."""
     if all(known.samples[condition] for condition in conditions):
         return Sizes()
     try:

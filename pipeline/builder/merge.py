@@ -33,10 +33,6 @@ from pipeline.storage import SMALL_FILE, Store, read_groups_ahead
 def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
     """Write the merged manifest unless it is complete, and the roots, card and Croissant files that describe it.
 
-    Args:
-        plan: The plan of the build.
-        store: The output.
-
     Returns:
         The number of failed samples, and the names of files that were not overwritten because they were edited.
 

@@ -76,16 +76,9 @@ class WorkItem:
     tasks: tuple[ShardTask, ...]
 
     def split(self, pieces: int) -> Iterator[WorkItem]:
-        """Split the tasks among at most ``pieces`` work items with the same images.
+        """Split the tasks among at most ``pieces`` work items with the same images, each of which prepares them again.
 
-        Tasks are assigned in turns, so that each piece has transforms of every kind. Each piece prepares the images
-        again.
-
-        Args:
-            pieces: Maximum number of work items.
-
-        Yields:
-            The work items.
+        Tasks are assigned in turns, so that each piece has transforms of every kind.
         """
         for first in range(min(pieces, len(self.tasks))):
             yield replace(self, tasks=self.tasks[first::pieces])
@@ -194,10 +187,6 @@ class Plan:
 def make_plan(recipe: Recipe, source: Source) -> Plan:
     """List the source once and return the plan.
 
-    Args:
-        recipe: What to build.
-        source: The source of the images.
-
     Raises:
         UserError: The source contains no images, or two images have the same id.
     """
@@ -234,14 +223,7 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
 
 
 def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
-    """List the source again and yield the blocks of the plan, each with all of its tasks.
-
-    Args:
-        plan: The plan of the build.
-        source: The source of the images.
-
-    Yields:
-        The blocks, in order.
+    """List the source again and yield the blocks of the plan in order, each with all of its tasks.
 
     Raises:
         UnfinishedError: The listing has changed since the plan was made.
@@ -282,12 +264,7 @@ def listing_digest(images: Iterable[SourceImage]) -> str:
 
 
 def missing_blocks(blocks: Iterator[WorkItem], done: Set[tuple[int, str]]) -> Iterator[WorkItem]:
-    """Yield the blocks with their missing tasks; skip finished blocks.
-
-    Args:
-        blocks: All blocks of the plan.
-        done: Block and digest of the finished tasks.
-    """
+    """Yield the blocks with their missing tasks, given block and digest of the finished ones; skip finished blocks."""
     for block in blocks:
         tasks = tuple(task for task in block.tasks if (task.block, task.digest) not in done)
         if tasks:

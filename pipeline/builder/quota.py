@@ -43,20 +43,14 @@ class Sizes:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def add(self, condition: str, samples: int, size: int) -> None:
-        """Add a shard, or one measured sample.
-
-        Args:
-            condition: Transform and level, for example ``fog-3``.
-            samples: Number of samples.
-            size: Size in bytes.
-        """
+        """Add a shard, or one measured sample, of a condition such as ``fog-3`` and a size in bytes."""
         self.samples[condition] += samples
         self.bytes[condition] += size
         self.largest[condition] = max(self.largest.get(condition, 0.0), size / samples)
 
 
 def estimated_bytes(samples: Mapping[str, int], known: Sizes, measured: Sizes) -> int:
-    """Return the estimated size of samples in bytes.
+    """Return the estimated size of numbers of samples, by condition, in bytes.
 
     Args:
         samples: Condition -> number of samples.
@@ -89,16 +83,10 @@ class Quota:
     """Condition -> number of samples in progress."""
 
     def rounds(self, work: Iterator[WorkItem]) -> Iterator[Iterator[WorkItem]]:
-        """Yield the work in rounds that fit into the limit.
+        """Yield the missing work items in rounds that fit into the limit.
 
         After a round, the actual sizes of its shards are known, so there may be room for another round. The iteration
         ends when no work is left or when the next task does not fit.
-
-        Args:
-            work: The missing work items.
-
-        Yields:
-            The work items of each round.
         """
         self.withheld = next(work, None)
         while self.withheld and self._fit(self.withheld):
@@ -118,12 +106,7 @@ class Quota:
         self.withheld = None
 
     def add_finished(self, samples: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-        """Replace reserved sizes by the sizes of finished shards.
-
-        Args:
-            samples: Condition -> number of finished samples.
-            sizes: Condition -> bytes of the finished shards.
-        """
+        """Replace reserved sizes by those of finished shards: numbers of samples and bytes by condition."""
         for condition, size in sizes.items():
             self.known.add(condition, samples[condition], size)
             self._in_progress[condition] -= samples[condition]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 
 import manifests
 from manifests import Row
@@ -26,17 +27,7 @@ memory for many copies of an image."""
 
 
 def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: str | None = None) -> Findings:
-    """Rebuild randomly chosen samples and compare their digests with the manifest.
-
-    Args:
-        output: Folder or URL of the data set.
-        source: Folder or URL of the source images.
-        samples: Number of samples.
-        seed: Seed of the random choice.
-        frost_folder: Folder of the frost textures; None for the installed ones.
-
-    Returns:
-        The findings, with one fault for each sample that differs.
+    """Rebuild randomly chosen samples, compare their digests with the manifest, and return one fault per difference.
 
     Raises:
         UserError: The data set or the source cannot be read, or the recipe makes images that are too large.
@@ -71,33 +62,19 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
 
 
 def last_source(output: str) -> str:
-    """Return the source from which this user built the data set on this machine.
+    """Return the source from which this user built the data set on this machine. Raise UserError for none.
 
     The source is not taken from the files of the data set: it will be opened, and those files may be untrusted.
-
-    Args:
-        output: Folder or URL of the data set.
-
-    Raises:
-        UserError: The user has not built this data set on this machine.
     """
     known = trusted_locations.recall(output, "source")
     if known is None:
-        raise UserError(
-            f"{output} was not built on this machine: give --source PATH with the source images{_hint(output)}"
-        )
+        hint, store = "", open_store(output)
+        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+            *_, latest = store.listing("runs", ".json")
+            used = str(json.loads(store.read(latest, limit=SMALL_FILE))["source"])
+            hint = f" (the latest run used {shown(used)})"
+        raise UserError(f"{output} was not built on this machine: give --source PATH with the source images{hint}")
     return known
-
-
-def _hint(output: str) -> str:
-    """Return the source in the record of the latest run, as a hint in the message."""
-    store = open_store(output)
-    try:
-        runs = list(store.listing("runs", ".json"))
-        source = str(json.loads(store.read(runs[-1], limit=SMALL_FILE))["source"])
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return ""
-    return f" (the latest run used {shown(source)})"
 
 
 def _choose(data_set: DataSet, samples: int, seed: int) -> list[Row]:

@@ -14,9 +14,8 @@ from manifests import ListedImage
 from pipeline.builder.compatibility import conflicts_of, content_of, holds_any
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import Plan
-from pipeline.builder.preflight import BuildRequest, prepare
-from pipeline.builder.records import Failure, PreparedImage
-from pipeline.builder.sample_maker import SampleMaker
+from pipeline.builder.preflight import prepare
+from pipeline.builder.sample_maker import Failure, PreparedImage, SampleMaker
 from pipeline.builder.settings import RenderSettings
 from pipeline.datasets.opening import open_data_set, read_recipe, read_rendered
 from pipeline.datasets.paths import (
@@ -89,11 +88,7 @@ class RenderResult:
         }
 
     def summary(self, output: str) -> Iterator[str]:
-        """Yield lines of text that describe the result.
-
-        Args:
-            output: Folder or URL of the data set.
-        """
+        """Yield lines of text that describe the result; ``output`` is the folder as the user gave it."""
         plan = self.plan
         yield from plan.notes()
         conditions = counted(len(plan.recipe.conditions()), "condition")
@@ -108,22 +103,12 @@ class RenderResult:
 def run_render(request: RenderSettings, watcher: Preparing) -> RenderResult:
     """List and read the source images, and write the folder that stands for the data set.
 
-    Args:
-        request: The settings.
-        watcher: Observer of the command.
-
-    Returns:
-        The result.
-
     Raises:
         UserError: An input is invalid, the output contains something else, or a transform cannot run.
         UnfinishedError: The source changed meanwhile.
         UnreachableError: The source or the output does not respond.
     """
-    asked = BuildRequest(
-        request.changed_recipe(), request.source, request.out, frost_folder=request.frost_folder, ids=request.ids
-    )
-    plan, source = prepare(asked, watcher)
+    plan, source = prepare(request, watcher)
     store, errors = open_store(request.out), dict[str, str]()
     with store.exclusive():
         _check_output(store)
@@ -213,8 +198,8 @@ def _listed_image(image: PreparedImage) -> ListedImage:
 def _maker(recipe: Recipe, request: RenderSettings) -> SampleMaker:
     """Return a maker of samples with a source of its own."""
     source = open_source(recipe.source.kind, request.source, part=recipe.source)
-    roots = sorted({request.source, source.location}, key=len, reverse=True)
-    return SampleMaker(source, Renderer(recipe, request.frost_folder), recipe.encoder, roots)
+    renderer = Renderer(recipe, request.frost_folder)
+    return SampleMaker(source, renderer, recipe.encoder, {request.source, source.location})
 
 
 def _table(request: RenderSettings, plan: Plan, listing: Path) -> RenderedTable:

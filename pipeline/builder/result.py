@@ -34,6 +34,7 @@ class BuildResult:
         kept: Files that the build did not overwrite because they were edited.
         workers: Number of workers; 0 if no shards were missing.
         seconds: Duration in seconds.
+        warnings: What to know about an attacked model.
     """
 
     plan: Plan
@@ -47,6 +48,7 @@ class BuildResult:
     kept: list[str] = field(default_factory=list)
     workers: int = 0
     seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -57,6 +59,7 @@ class BuildResult:
         """Return the result as a dictionary of JSON values."""
         return {
             **self.plan.facts(),
+            "warnings": [*self.plan.warnings, *self.warnings],
             "shards": self.plan.shards,
             "shards_before": self.shards_before,
             "shards_made": self.done.shards,
@@ -71,12 +74,9 @@ class BuildResult:
         }
 
     def summary(self, output: str) -> Iterator[str]:
-        """Yield lines of text that describe the result.
-
-        Args:
-            output: Folder or URL of the data set.
-        """
+        """Yield lines of text that describe the result; ``output`` is the folder as the user gave it."""
         made = self.done.samples.total()
+        yield from (f"warning: {text}" for text in self.warnings)
         yield from self.plan.notes()
         if self.done.shards:
             shards, images = counted(self.done.shards, self.plan.unit), counted(made, "image")

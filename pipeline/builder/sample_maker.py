@@ -1,12 +1,17 @@
-"""The stages of a sample: read, decode, prepare, transform, encode, check. An error fails only its own sample."""
+"""The stages of a sample: read, decode, prepare, transform, encode, check. An error fails only its own sample.
+
+The records that stages pass on are frozen: prepared image, output, payload, or a failure in place of each.
+"""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pipeline.builder.counts import BuildCounts
-from pipeline.builder.records import Failure, Members, Output, Payload, PreparedImage, failure_reason
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoder import Encoder
@@ -16,30 +21,122 @@ from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ
 from pipeline.transforms.family import Condition, Image
 
+Members = Mapping[str, bytes]
+"""The payload of a sample: suffix of the member -> bytes."""
+
+Result = TypeVar("Result")
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_PATH = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\":,;()]+/)+([^\s/'\":,;()]+)")
+"""An absolute path; the group is the name of the file."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failure in place of an image, an output or a payload.
+
+    Attributes:
+        reason: Text for the manifest column ``error``.
+    """
+
+    reason: str
+
+    size = None
+    """There is no payload."""
+
+
+def failure_reason(error: BaseException, roots: Collection[str]) -> str:
+    """Return the text of an error, without parts that depend on the machine or the run.
+
+    These are ``roots`` (folders and URLs of source and output) at the start of paths, the folders of other absolute
+    paths, and object addresses.
+    """
+    if isinstance(error, SampleError):
+        text = str(error)
+    else:
+        message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        text = f"{type(error).__name__}: {message or 'no reason was given'}"
+    for root in sorted(roots, key=len, reverse=True):  # one may be inside another
+        text = text.replace(f"{root}/", "")
+    return _PATH.sub(r"\1", _ADDRESS.sub("", text))
+
+
+@dataclass(frozen=True)
+class PreparedImage:
+    """A source image that has been read and prepared.
+
+    Attributes:
+        source: The source image.
+        sha256: SHA-256 of the bytes or pixels that were read; None if reading failed.
+        prepared: Input of the transforms, whose type depends on the family; or the failure.
+        size: Size of ``prepared`` in bytes.
+        encoder: Encoder of its samples; None for the recipe's.
+    """
+
+    source: SourceImage
+    sha256: str | None
+    prepared: object | Failure
+    size: int = 0
+    encoder: Encoder | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output of a transform.
+
+    Attributes:
+        image: The prepared image.
+        condition: Transform and level.
+        pixels: Image (H, W, 3) or frames (T, H, W, 3), uint8; or the failure.
+    """
+
+    image: PreparedImage
+    condition: Condition
+    pixels: Image | Failure
+
+    @property
+    def size(self) -> int:
+        """Return the size of the pixels in bytes; 0 for a failure."""
+        return 0 if isinstance(self.pixels, Failure) else self.pixels.nbytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payload:
+    """An encoded output.
+
+    Attributes:
+        members: Suffix -> bytes.
+        payload_sha256: SHA-256 of the members, as in the manifest.
+        pixel_sha256: SHA-256 of the decoded pixels, as in the manifest.
+        frames: Number of frames; 1 for an image.
+        height: Height in pixels.
+        width: Width in pixels.
+    """
+
+    members: Members
+    payload_sha256: str
+    pixel_sha256: str
+    frames: int
+    height: int
+    width: int
+
+    @property
+    def size(self) -> int:
+        """Return the total length of the members in bytes."""
+        return sum(map(len, self.members.values()))
+
+
 CRASHES_WORKER = "crashes the worker process every time it is processed"
 """Reason of a quarantined sample in the manifest. The actual error is unknown, because the process died."""
 
 
 def quarantined(image: SourceImage, sha256: str | None = None) -> PreparedImage:
-    """Return a failed image, whose samples are not tried again.
-
-    Args:
-        image: The image.
-        sha256: SHA-256 of its bytes, if it was read.
-    """
+    """Return a failed image, whose samples are not tried again, with the SHA-256 of its bytes if it was read."""
     return PreparedImage(image, sha256, Failure(f"{image.origin}: {CRASHES_WORKER}"))
 
 
-def checked_payload(encoder: Encoder, members: Members) -> Payload:
-    """Decode payload members as a reader would, and return them with their digests.
-
-    Args:
-        encoder: Encoder of the members.
-        members: Suffix -> bytes.
-
-    Raises:
-        ValueError: They cannot be decoded.
-    """
+def checked_payload(members: Members, encoder: Encoder) -> Payload:
+    """Decode payload members as a reader would, and return them with their digests. Raise ValueError if damaged."""
     pixels = decode_members(encoder, members)
     return Payload(
         members=members,
@@ -58,25 +155,14 @@ class SampleMaker:
         source: The opened source.
         renderer: The recipe as functions.
         encoder: Encoder of the payloads.
-        roots: Folders and URLs that are removed from reasons of failures, the longest first.
+        roots: Folders and URLs that are removed from reasons of failures.
     """
 
-    def __init__(self, source: Source, renderer: Renderer, encoder: Encoder, roots: Sequence[str]) -> None:
-        self._source = source
-        self._renderer = renderer
-        self._encoder = encoder
-        self._roots = roots
+    def __init__(self, source: Source, renderer: Renderer, encoder: Encoder, roots: Collection[str]) -> None:
+        self._source, self._renderer, self._encoder, self._roots = source, renderer, encoder, roots
 
     def prepare(self, image: SourceImage, counts: BuildCounts, decode: bool = True) -> PreparedImage:
-        """Read, decode and prepare an image.
-
-        Args:
-            image: The image.
-            counts: Counts to which the durations are added.
-            decode: Whether to decode and prepare it. Otherwise it is only read.
-
-        Returns:
-            The prepared image, or a failed one if the image is invalid.
+        """Read an image, and unless ``decode`` is False decode and prepare it. Return a failed one if it is invalid.
 
         Raises:
             UserError: The source cannot be used.
@@ -112,35 +198,30 @@ class SampleMaker:
             try:
                 pixels = self._renderer.transform(image.prepared, image.source.id, condition)
             except Exception as error:
-                pixels = self._failure(error)
+                pixels = Failure(failure_reason(error, self._roots))
         counts.rendering[condition.transform] += counts.add_time("transform", start) - start
         return Output(image, condition, pixels)
 
     def finish(self, outputs: Sequence[Output], counts: BuildCounts) -> list[tuple[Output, Payload | Failure]]:
         """Encode a batch of outputs, and decode them again to compute their digests. Return both of each."""
         start = time.perf_counter()
-        encoded = [self._encode(output) for output in outputs]
+        encoded = [
+            self._tried(self._renderer.encode, output.pixels, output.condition, output.image.encoder)
+            for output in outputs
+        ]
         start = counts.add_time("encode", start)
-        payloads = [self._check(output, members) for output, members in zip(outputs, encoded, strict=True)]
+        payloads = [
+            self._tried(checked_payload, members, output.image.encoder or self._encoder)
+            for output, members in zip(outputs, encoded, strict=True)
+        ]
         counts.add_time("check", start)
         return list(zip(outputs, payloads, strict=True))
 
-    def _encode(self, output: Output) -> Members | Failure:
-        if isinstance(output.pixels, Failure):
-            return output.pixels
+    def _tried(self, stage: Callable[..., Result], value: Any, *more: Any) -> Result | Failure:
+        """Return the result of a stage, or its failure, or that of the stage before, which is the value."""
+        if isinstance(value, Failure):
+            return value
         try:
-            return self._renderer.encode(output.pixels, output.condition, output.image.encoder)
+            return stage(value, *more)
         except Exception as error:
-            return self._failure(error)
-
-    def _check(self, output: Output, members: Members | Failure) -> Payload | Failure:
-        """Decode a payload as a reader would, and compute its digests."""
-        if isinstance(members, Failure):
-            return members
-        try:
-            return checked_payload(output.image.encoder or self._encoder, members)
-        except Exception as error:
-            return self._failure(error)
-
-    def _failure(self, error: BaseException) -> Failure:
-        return Failure(failure_reason(error, self._roots))
+            return Failure(failure_reason(error, self._roots))

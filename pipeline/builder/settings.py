@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import UserError
-from pipeline.execution.pools import Executor
+from pipeline.execution.pools import Executor, parse_executor
 from pipeline.settings import (
     ARGUMENT,
     CODING,
@@ -31,7 +31,6 @@ from pipeline.settings import (
 )
 
 if TYPE_CHECKING:
-    from pipeline.builder.preflight import BuildRequest
     from pipeline.recipes.schema import Recipe
 
 
@@ -204,27 +203,15 @@ class ExecutionSettings(Settings):
     max_bytes: float | None = setting(None, Kind(_size, "a number of bytes above 0", "SIZE"), EXECUTION)
     retry_failed: bool = setting(False, FLAG, EXECUTION)
 
-    def execution(self) -> dict[str, Any]:
-        """Return the fields of a request that do not change the bytes of the data set."""
-        return {
-            "workers": self.workers,
-            "address": self.address,
-            "executor": self.executor,
-            "retry_failed": self.retry_failed,
-            "max_bytes": math.inf if self.max_bytes is None else self.max_bytes,
-        }
+    def __post_init__(self) -> None:
+        """Check the settings. Raise UserError if one is invalid."""
+        super().__post_init__()
+        parse_executor(self.executor, self.address)
 
 
 @dataclass(frozen=True)
 class BuildSettings(ExecutionSettings, RecipeSettings):
     """A build."""
-
-    def request(self) -> BuildRequest:
-        """Return the request. Raise UserError if a change of the recipe is invalid."""
-        from pipeline.builder.preflight import BuildRequest
-
-        recipe, more = self.changed_recipe(), self.execution()
-        return BuildRequest(recipe, self.source, self.out, frost_folder=self.frost_folder, ids=self.ids, **more)
 
 
 @dataclass(frozen=True)
@@ -247,10 +234,13 @@ class MirrorSettings(ExecutionSettings, SelectionSettings):
     encoder: str = setting("own", choice("own", "png", "png-bytes"), CODING)
     copy_failed: bool = setting(False, FLAG, EXECUTION)
 
-    def request(self) -> BuildRequest:
-        """Return the request. Raise UserError if the recipe changes sizes, or a change of it is invalid."""
-        from pipeline.builder.preflight import BuildRequest
+    @property
+    def source(self) -> str:
+        """The folder of the images."""
+        return self.folder
 
+    def changed_recipe(self) -> Recipe:
+        """Return the recipe with the changes. Raise UserError if it changes sizes, or a change of it is invalid."""
         named = {each.name: getattr(self, each.name) for each in fields(SelectionSettings)}
         recipe = RecipeSettings(recipe=self.recipe, source=self.folder, **named | {"quality": None}).changed_recipe()
         if recipe.prepare.steps:
@@ -258,13 +248,11 @@ class MirrorSettings(ExecutionSettings, SelectionSettings):
                 f"recipe {recipe.name} changes the sizes of images ({recipe.prepare.steps[0][0]}), which a mirror "
                 "keeps: use native-c, or a recipe with prepare.steps = []"
             )
-        recipe = recipe.changed(
+        return recipe.changed(
             source={"kind": "files"},
             encoder={"name": "own", "content": self.encoder, "quality": self.quality},
             shards={"layout": "mirror", "size": min(recipe.shards.size, MIRRORED_TOGETHER)},
         )
-        more: dict[str, Any] = {"frost_folder": self.frost_folder, "copy_failed": self.copy_failed, **self.execution()}
-        return BuildRequest(recipe, self.folder, self.out, ids=self.ids, **more)
 
 
 @dataclass(frozen=True)
@@ -278,6 +266,10 @@ class RenderSettings(RecipeSettings):
 
     out: str = setting(REQUIRED, location())
     check: bool = setting(False, FLAG, EXECUTION)
+
+
+MakingSettings = BuildSettings | MirrorSettings | RenderSettings
+"""Settings of the commands that make a data set."""
 
 
 @dataclass(frozen=True)

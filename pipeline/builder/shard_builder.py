@@ -10,7 +10,7 @@ from typing import Any, Self
 import manifests
 from manifests import Row
 from pipeline.builder.plan import ShardTask
-from pipeline.builder.records import Failure, Payload, PreparedImage
+from pipeline.builder.sample_maker import Failure, Payload, PreparedImage
 from pipeline.datasets.content import template_row
 from pipeline.datasets.paths import FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK, condition_folder, sample_key
 from pipeline.datasets.samples import described_columns, side_members
@@ -46,10 +46,6 @@ class PartBuilder(ABC):
 
     def append(self, image: PreparedImage, payload: Payload | Failure) -> None:
         """Store a sample and keep its manifest row. A failed sample has a row only.
-
-        Args:
-            image: The source image.
-            payload: The encoded output, or the failure.
 
         Raises:
             OSError: The sample cannot be written, and the builder must not be used any more.
@@ -171,18 +167,7 @@ def part_builder(task: ShardTask, recipe: Recipe, store: Store) -> PartBuilder:
 
 
 def commit(store: Store, task: ShardTask, tar: Path, size: int, rows: Sequence[Row]) -> None:
-    """Publish a finished tar, then its manifest part. A shard without a part does not count as finished.
-
-    Args:
-        store: The output.
-        task: The task of the shard.
-        tar: Path of the finished tar.
-        size: Size of the tar in bytes.
-        rows: Manifest rows of the shard.
-
-    Raises:
-        OSError: A file cannot be written.
-    """
+    """Publish a finished tar, then its manifest part. A shard without a part does not count as finished."""
     store.publish(tar, task.shard)
     publish_part(store, task, size, rows)
 

@@ -10,8 +10,7 @@ from itertools import product
 
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import WorkItem
-from pipeline.builder.records import Failure, Output, Payload, PreparedImage
-from pipeline.builder.sample_maker import SampleMaker, quarantined
+from pipeline.builder.sample_maker import Failure, Output, Payload, PreparedImage, SampleMaker, quarantined
 from pipeline.builder.shard_builder import PartBuilder, part_builder
 from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.images.fingerprints import resizer_fingerprint
@@ -76,13 +75,10 @@ class BuildWorker:
         renderer = ready_renderer(job.recipe, job.frost_folder)
         source = open_source(job.recipe.source.kind, job.source, part=job.recipe.source)
         roots = {job.source, source.location, job.output, self._store.root}
-        self._maker = SampleMaker(source, renderer, job.recipe.encoder, sorted(roots, key=len, reverse=True))
+        self._maker = SampleMaker(source, renderer, job.recipe.encoder, roots)
 
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | CurrentItem]:
         """Make and publish the shards of a work item, a few at a time. Each source image is prepared once for all.
-
-        Args:
-            attempt: The work item, and the images and samples to report or to skip.
 
         Yields:
             The counts so far, whenever shards are published and at most every ``REPORT_EVERY_S`` seconds in between;

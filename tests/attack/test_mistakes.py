@@ -216,7 +216,7 @@ def test_unusable_models(clean: Path, tmp_path: Path) -> None:
 
 def test_large_logits_leave_no_gradient(clean: Path, tmp_path: Path) -> None:
     result = attack(clean, tmp_path / "out", "large_logits", ["fgsm"], ["1/255"])
-    assert result.built.failed > 0
+    assert result.failed > 0
     assert (evaluated_attack(tmp_path / "out").zero_gradients or 0) > 0.9
     assert "the loss has no gradient at" in result.warnings[-1]
 
@@ -228,13 +228,13 @@ def test_a_failed_image_is_a_row_and_is_tried_again(clean: Path, tmp_path: Path)
     image.write_bytes(b"damaged" + content[7:])
     options = {"data": str(copy / "images")}
     result = attack(copy / "clean", tmp_path / "out", "two_classes", ["fgsm"], ["1/255"], **options)
-    assert (result.complete, result.built.failed) == (True, 1)
+    assert (result.complete, result.failed) == (True, 1)
     (failed,) = (row for row in open_data_set(str(tmp_path / "out")).rows() if row.status == "failed")
     assert image.stem in failed.key
     assert "was changed" in str(failed.error)
     image.write_bytes(content)
     again = attack(copy / "clean", tmp_path / "out", "two_classes", ["fgsm"], ["1/255"], retry_failed=True, **options)
-    assert (again.built.failed, again.built.done.shards) == (0, 1)
+    assert (again.failed, again.done.shards) == (0, 1)
 
 
 def test_builds_cannot_make_adversarial_images(attacked: Path) -> None:

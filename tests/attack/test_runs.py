@@ -63,7 +63,7 @@ def test_a_killed_attack_is_continued(clean: Path, attacked: Path, tmp_path: Pat
     before = {part.name: part.stat().st_mtime_ns for part in out.glob("manifest/*.parquet")}
     result = attack(clean, out, "two_classes", NAMES, LEVELS)
     assert result.complete
-    assert result.built.shards_before == len(before)
+    assert result.shards_before == len(before)
     after = {part.name: part.stat().st_mtime_ns for part in out.glob("manifest/*.parquet")}
     assert after.items() >= before.items()
     assert data_digests(out) == data_digests(attacked)
@@ -74,7 +74,7 @@ def test_a_data_set_grows(clean: Path, attacked: Path, tmp_path: Path) -> None:
     attack(clean, out, "two_classes", ["fgsm"], LEVELS[:2], limit=16)
     attack(clean, out, "two_classes", ["fgsm", "mim"], LEVELS[:2])
     result = attack(clean, out, "two_classes", NAMES, LEVELS)
-    assert result.built.shards_before == 8
+    assert result.shards_before == 8
     assert data_digests(out) == data_digests(attacked)
     assert pq.read_table(out / "attacks.parquet").equals(pq.read_table(attacked / "attacks.parquet"))
     for names, budgets in ((["fgsm"], LEVELS), (NAMES, ("1/255", *LEVELS[1:]))):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.attack.regenerate import Again, regenerate
+from pipeline.attack.regenerate import regenerate
 from pipeline.attack.settings import BITS
 from pipeline.datasets.adversarial import magnified
 from pipeline.datasets.norms import is_within, norms_of, on_grid, stored
@@ -137,21 +137,21 @@ def test_preview_shows_clean_attacked_and_difference(attacked: Path, tmp_path: P
 
 
 def test_deep_verification_attacks_again(attacked: Path, clean: Path, tmp_path: Path) -> None:
-    again = Again(str(clean), f"{MODELS}:two_classes")
-    found = regenerate(str(attacked), again, samples=9, seed=1)
+    again = (str(clean), f"{MODELS}:two_classes")
+    found = regenerate(str(attacked), *again, samples=9, seed=1)
     assert (found.samples, found.faults, found.warnings) == (9, [], [])
     with pytest.raises(UserError, match="give the same one with --model"):
-        regenerate(str(attacked), Again(str(clean), None), samples=1, seed=1)
+        regenerate(str(attacked), str(clean), None, samples=1, seed=1)
     with pytest.raises(UserError, match="differs from the one with which the attack was started: give the same"):
-        regenerate(str(attacked), Again(str(clean), f"{MODELS}:large_logits"), samples=1, seed=1)
+        regenerate(str(attacked), str(clean), f"{MODELS}:large_logits", samples=1, seed=1)
     copy = shutil.copytree(attacked, tmp_path / "copy")
     recipe = copy / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('weights = ""', 'weights = "own.pt"'))
     with pytest.raises(UserError, match=r"names .*:two_classes', with --weights 'own.pt'\)"):
-        regenerate(str(copy), Again(str(clean), None), samples=1, seed=1)
+        regenerate(str(copy), str(clean), None, samples=1, seed=1)
     recipe.write_text(recipe.read_text().replace("seed = 0\n\n[source]", "seed = 1\n\n[source]"))
-    assert "differs from the one in the data set" in regenerate(str(copy), again, 72 * 3, 1).faults[0].what
+    assert "differs from the one in the data set" in regenerate(str(copy), *again, 72 * 3, 1).faults[0].what
     recipe.write_text(recipe.read_text().replace('device = "cpu', 'device = "another'))
-    found = regenerate(str(copy), again, samples=9, seed=1)
+    found = regenerate(str(copy), *again, samples=9, seed=1)
     assert found.faults == []
     assert "so only the outcomes of the attacks were compared: 0 outcomes of 9 differ" in found.warnings[0]

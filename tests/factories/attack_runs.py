@@ -13,11 +13,12 @@ from PIL import Image
 
 import manifests
 from pipeline.attack import attack_recipe
-from pipeline.attack.attack import AttackResult, run_attack
+from pipeline.attack.attack import run_attack
 from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.budgets import SearchResult, run_budgets
 from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import Victim
+from pipeline.builder.result import BuildResult
 from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.models.loading import load_model
@@ -56,7 +57,7 @@ def request(clean: Path, out: Path, model: str, recipe: attack_recipe.AttackReci
 
 def attack(
     clean: Path, out: Path, model: str, names: Sequence[str], budgets: Sequence[str], **options: Any
-) -> AttackResult:
+) -> BuildResult:
     """Attack a model with attacks that are named one by one."""
     with in_this_process():
         return run_attack(request(clean, out, model, attack_recipe.named(names, budgets), **options), SilentWatcher())

@@ -20,8 +20,8 @@ from pipeline.builder.dry_run import dry_run
 from pipeline.builder.merge import merge_parts
 from pipeline.builder.overlap import check_overlap
 from pipeline.builder.plan import make_blocks, make_plan
-from pipeline.builder.preflight import BuildRequest
 from pipeline.builder.result import BuildResult
+from pipeline.builder.settings import BuildSettings
 from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.datasets.cards import is_unedited_card
 from pipeline.errors import UserError
@@ -73,12 +73,12 @@ def build(source: Path, output: Path, recipe: Recipe = RECIPE) -> Path:
 
 def again(source: Path, output: Path, **more: Any) -> BuildResult:
     """Run the build of a finished data set."""
-    return run_build(BuildRequest(RECIPE, str(source), str(output), **more), SilentWatcher())
+    return run_build(BuildSettings(RECIPE, str(source), str(output), **more), SilentWatcher())
 
 
 def missing(source: Path, output: Path, recipe: Recipe = RECIPE, **more: Any) -> int:
     """Return the number of shards that a build would make."""
-    return dry_run(BuildRequest(recipe, str(source), str(output), **more), SilentWatcher()).missing.shards
+    return dry_run(BuildSettings(recipe, str(source), str(output), **more), SilentWatcher()).missing.shards
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -90,7 +90,7 @@ def content(folder: Path) -> dict[str, str]:
 def refused(words: str, source: Path | str, output: Path, recipe: Recipe = RECIPE) -> None:
     """Check that build and dry run raise an error with these words and change no file."""
     before = content(output)
-    request = BuildRequest(recipe, str(source), str(output))
+    request = BuildSettings(recipe, str(source), str(output))
     for command in (dry_run, run_build):
         with pytest.raises(UserError, match=words):
             command(request, SilentWatcher())
@@ -443,7 +443,7 @@ def test_build_refuses_an_output_in_the_source(tmp_path: Path) -> None:
     source = photographs(tmp_path / "source", "ab")
     for command in (dry_run, run_build):
         with pytest.raises(UserError, match="is inside the source"):
-            command(BuildRequest(RECIPE, str(source), str(source / "data")), SilentWatcher())
+            command(BuildSettings(RECIPE, str(source), str(source / "data")), SilentWatcher())
     assert sorted(path.name for path in source.iterdir()) == ["first"]
 
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from pipeline.builder.build import run_build
 from pipeline.builder.dry_run import DryRun, dry_run
 from pipeline.builder.plan import Missing, Plan
-from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.settings import BuildSettings
 from pipeline.cli import console, progress
 from pipeline.cli.app import app
 from pipeline.cli.progress import Display
@@ -180,7 +180,7 @@ def test_dry_run_fails_as_a_build_does(small_source: Path, built: Path) -> None:
         messages = []
         for run in (run_build, dry_run):
             with pytest.raises(UserError) as refused:
-                run(BuildRequest(recipe, str(source), str(output)), Display())
+                run(BuildSettings(recipe, str(source), str(output)), Display())
             messages.append(str(refused.value))
         return messages
 

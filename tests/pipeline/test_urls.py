@@ -15,7 +15,7 @@ import s3fs
 from aiohttp import web
 
 from pipeline.builder.build import run_build
-from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.settings import BuildSettings
 from pipeline.cli.app import app
 from pipeline.datasets.verify import verify
 from pipeline.errors import UnreachableError, UserError
@@ -288,7 +288,7 @@ def test_a_store_that_does_not_answer_a_worker_ends_the_build(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     recipe = load("imagenet-c").changed(transforms={"only": ["contrast"]}, shards={"size": 1})
-    request = BuildRequest(recipe, f"{s3.url}/photographs", str(tmp_path / "out"), workers=1, executor="local")
+    request = BuildSettings(recipe, f"{s3.url}/photographs", str(tmp_path / "out"), workers=1, executor="local")
     with pytest.raises(UnreachableError, match="the store does not answer: cannot read s3://"):
         run_build(request, SilentWatcher(), StrandedWorker)
     assert not (tmp_path / "out" / "manifest.parquet").exists()

@@ -21,7 +21,7 @@ def attack(request: AttackRequest, job: MakingJob) -> None:
 
     with job.watcher() as watcher:
         result = run_attack(request, watcher)
-    job.finish(result, result.built.failed, request.out)
+    job.finish(result, result.failed, request.out)
 
 
 @command(CONTINUE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.builder.settings import BuildSettings, MirrorSettings
 from pipeline.cli.console import CONTINUE, print_json, print_lines, warn
@@ -14,9 +14,6 @@ from pipeline.execution.local_pool import spare_process
 from pipeline.execution.pools import Executor
 from pipeline.execution.ray_cluster import early_cluster
 from pipeline.settings import EXECUTION, FLAG, setting
-
-if TYPE_CHECKING:
-    from pipeline.builder.preflight import BuildRequest
 
 
 @dataclass(frozen=True)
@@ -49,10 +46,10 @@ def build(settings: BuildSettings, job: BuildJob) -> None:
     Finished shards are kept: run the same command again to continue after an interruption. To add to a finished data
     set, run it with more transforms, more severities or a larger --limit.
     """
-    _run(settings.request(), job, settings.out)
+    _run(settings, job)
 
 
-def _run(request: BuildRequest, job: BuildJob, out: str) -> None:
+def _run(settings: BuildSettings | MirrorSettings, job: BuildJob) -> None:
     """Run a build or a dry run of it, and print the result.
 
     Raises:
@@ -63,7 +60,7 @@ def _run(request: BuildRequest, job: BuildJob, out: str) -> None:
 
     if job.check_only:
         with job.watcher() as watcher:
-            planned = dry_run(request, watcher)
+            planned = dry_run(settings, watcher)
         if job.as_json:
             print_json(**planned.facts())
         else:
@@ -72,8 +69,8 @@ def _run(request: BuildRequest, job: BuildJob, out: str) -> None:
                 warn(warning)
         return
     with job.watcher() as watcher:
-        result = run_build(request, watcher)
-    job.finish(result, result.failed, out)
+        result = run_build(settings, watcher)
+    job.finish(result, result.failed, settings.out)
 
 
 @command(CONTINUE)
@@ -83,4 +80,4 @@ def mirror(settings: MirrorSettings, job: BuildJob) -> None:
     OUT/fog/3 then replaces FOLDER as the image root of a loader; annotations stay as they are. Run the same command
     again to continue after an interruption.
     """
-    _run(settings.request(), job, settings.out)
+    _run(settings, job)

@@ -69,14 +69,17 @@ def verify(settings: VerifySettings) -> None:
         seed = random.SystemRandom().getrandbits(32) if settings.sample_seed is None else settings.sample_seed
         where = last_source(settings.data_set) if settings.source is None else settings.source
         if open_data_set(settings.data_set).attack:
-            from pipeline.attack.regenerate import Again
             from pipeline.attack.regenerate import regenerate as attack_again
 
             rebuilt = attack_again(
                 settings.data_set,
-                Again(where, settings.model, settings.weights, settings.device, settings.trust_model),
+                where,
+                settings.model,
                 settings.samples,
                 seed,
+                weights=settings.weights,
+                device=settings.device,
+                trust_model=settings.trust_model,
             )
         else:
             rebuilt = regenerate(settings.data_set, where, settings.samples, seed, settings.frost_folder)
