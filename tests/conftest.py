@@ -1,7 +1,5 @@
 """Shared fixtures: photographs, reference files, finished data sets, the command."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -3,8 +3,6 @@
 python -m tests.demo_classifier PHOTOGRAPHS WEIGHTS.pt
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Their bytes ship with the package and are not written again: a new set would change every fingerprint.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

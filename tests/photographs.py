@@ -3,8 +3,6 @@
 ``python -m tests.photographs FOLDER [imagenet]`` writes them: one class each, or those that show classes of ImageNet.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Contact sheets for docs/, to check the images by eye: ``python -m tests.sheets docs``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

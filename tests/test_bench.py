@@ -1,7 +1,5 @@
 """Slower corruptions are found on two pages of the benchmark, whatever the speed of the machine."""
 
-from __future__ import annotations
-
 from bench.c_bar_speed import Times, times_section
 from bench.compare import slower
 from bench.corruption_speed import ENCODING, OURS, Row, corruption_table

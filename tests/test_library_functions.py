@@ -5,8 +5,6 @@ function (``round``) or an operator (``**``). Types of objects are not known, so
 name.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

@@ -1,7 +1,5 @@
 """The same bytes with and without the vector extensions of the CPU."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

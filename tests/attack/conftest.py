@@ -1,7 +1,5 @@
 """Shared clean images and attacks on them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

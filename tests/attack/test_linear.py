@@ -1,7 +1,5 @@
 """Attacks on linear models, whose smallest budgets are |f| / |w|_1 (L-inf) and |f| / |w|_2 (L2)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attacks compared with loops written here and with the libraries called directly; the composition of AutoAttack."""
 
-from __future__ import annotations
-
 import re
 from fnmatch import fnmatch
 

@@ -1,7 +1,5 @@
 """Mistakes of users end before any work, with what came, what is allowed and what to do."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

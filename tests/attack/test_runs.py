@@ -1,7 +1,5 @@
 """Attacks as jobs: the same bytes for any number of workers, after kills, and for subsets that were made first."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What is stored: perturbations within their budgets, by integers, and checks that find others."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

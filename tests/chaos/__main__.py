@@ -1,7 +1,5 @@
 """``make chaos``: inject faults into builds, and report whether the data sets are still complete and identical."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

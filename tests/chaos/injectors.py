@@ -1,7 +1,5 @@
 """Injectors of faults. Each one chooses a target that exists and returns its name."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """Checks of a data set after a trial."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any

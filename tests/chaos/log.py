@@ -1,7 +1,5 @@
 """A log of the injected faults."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

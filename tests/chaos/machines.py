@@ -1,7 +1,5 @@
 """Machines for the workers of builds: a Ray cluster of several raylets on loopback, or child processes."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from abc import ABC, abstractmethod

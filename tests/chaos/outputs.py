@@ -1,7 +1,5 @@
 """Outputs of the trials: a folder, a small disk, a bucket."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A proxy on loopback between clients and the S3 server. It disturbs requests like a faulty network or a busy store."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """The report of a run: facts as JSON, and tables on a page."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

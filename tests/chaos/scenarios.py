@@ -1,7 +1,5 @@
 """Table of the scenarios: what is built, from which source to which output, and which faults are injected."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Resources shared by all trials: machines, S3 server and proxy, source images, undisturbed builds for comparison."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tests of builds under a few faults. ``make chaos`` runs all scenarios with hundreds of faults."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

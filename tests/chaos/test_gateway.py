@@ -1,7 +1,5 @@
 """A build from and to a real object store whose gateway and whose own process are killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Running a scenario: builds under faults until enough faults were injected, each checked at its end."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """A separate environment with RobustBench and model libraries for the CPU, whose requirements conflict with ours."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Tests of timm, torchvision and transformers models, loaded by name and from saved files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The examples of the page on PyTorch run with timm, torchvision and RobustBench instead of stand-ins."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that RobustBench and torchvision read exported data sets with the right pixels and labels."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

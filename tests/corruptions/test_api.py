@@ -1,7 +1,5 @@
 """The public functions of ``corruptions``: arguments, errors, and inputs that stay unchanged."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``Augmentation``: equal draws for equal keys, frequencies, kinds of images, and the refusal of benchmarks."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 import threading

@@ -1,7 +1,5 @@
 """Blur corruptions: the kept quirks, and each kernel compared with a simple reference."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

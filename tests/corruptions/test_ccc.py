@@ -1,7 +1,5 @@
 """Real severities and streams of CCC, compared with the reference file."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Cached kernels: only those compiled from the current sources are used."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

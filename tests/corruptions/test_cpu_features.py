@@ -1,7 +1,5 @@
 """CPU features for which kernels are compiled, and the code that results from them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

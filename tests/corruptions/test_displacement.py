@@ -1,7 +1,5 @@
 """Displaced pixels of ripple and pinch_and_twirl, on rectangles too."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fast generator: known answers, its distributions, and independence of its calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import permutations
 

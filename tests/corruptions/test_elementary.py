@@ -1,7 +1,5 @@
 """Elementary functions that do not depend on the C library."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

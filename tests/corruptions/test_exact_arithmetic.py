@@ -3,8 +3,6 @@
 The images are chosen to reach values at which truncation decides: flat, ramps, saturated, two levels, noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any

@@ -1,7 +1,5 @@
 """Own discrete Fourier transforms: values, round trips and bits."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from typing import Any

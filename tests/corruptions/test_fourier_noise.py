@@ -1,7 +1,5 @@
 """Spatial frequencies that are added to images: the pattern, its levels, its signs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each image of the reference file, reproduced from the published draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conversions of pixels to HSV and HLS, and back, against OpenCV and cases by hand."""
 
-from __future__ import annotations
-
 import cv2
 import numba
 import numpy as np

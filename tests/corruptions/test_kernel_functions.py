@@ -1,7 +1,5 @@
 """Functions of kernels that replace those of the C library."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

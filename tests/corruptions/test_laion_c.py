@@ -1,7 +1,5 @@
 """The distortions of LAION-C: reference outputs, the bank of tiles, and what has no random part."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

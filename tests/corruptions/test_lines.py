@@ -1,7 +1,5 @@
 """Antialiased lines beside those of scikit-image."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from skimage.draw import line_aa

@@ -1,7 +1,5 @@
 """Low-pass filtered images: kept frequencies, rounding, levels that change nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

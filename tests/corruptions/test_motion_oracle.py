@@ -1,7 +1,5 @@
 """The native motion blur compared with ImageMagick."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

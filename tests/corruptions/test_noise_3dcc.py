@@ -1,7 +1,5 @@
 """The corruptions of ImageNet-3DCC that need no depth: reference outputs, draws, flat pictures and arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Properties for all images: sizes, flat images, determinism, and equality with reference libraries."""
 
-from __future__ import annotations
-
 import io
 import resource
 from pathlib import Path

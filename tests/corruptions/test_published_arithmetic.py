@@ -1,7 +1,5 @@
 """ImageNet-C-bar beside the published arithmetic in NumPy and SciPy, which the benchmark measures."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lines, polygons and discs have the pixels that OpenCV draws."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Noise fields of blue_noise_sample and brownish_noise for sides of both parities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cubic B-splines beside SciPy's, on rectangles too."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

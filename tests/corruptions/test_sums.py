@@ -1,7 +1,5 @@
 """Sums of small integers in kernels, which are 32-bit within a chunk."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels.colour import contrast

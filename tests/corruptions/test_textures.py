@@ -1,7 +1,5 @@
 """Frost textures: located without an import, verified, scaled, enlarged, and errors when they are missing."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 

@@ -1,7 +1,5 @@
 """The watermark of ImageNet-W: masks, arithmetic, fonts and figures."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

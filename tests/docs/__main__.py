@@ -1,7 +1,5 @@
 """Writes the generated pages of docs/: ``python -m tests.docs docs``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path

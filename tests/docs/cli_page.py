@@ -1,7 +1,5 @@
 """The page ``docs/cli.md``, generated from the help texts of the commands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any

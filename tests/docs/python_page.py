@@ -1,7 +1,5 @@
 """The page ``docs/python.md``: examples, and a reference generated from the signatures and docstrings."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Hook of ``make site``: in tables, GitHub needs bars in code to be escaped, and MkDocs would show the backslashes."""
 
-from __future__ import annotations
-
 import re
 
 

@@ -5,8 +5,6 @@ classes of ImageNet, of one image) and ``cifar-10-batches-py`` (five images). ``
 that need no network.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

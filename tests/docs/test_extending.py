@@ -1,7 +1,5 @@
 """The worked examples of docs/extending.md, applied to a copy of the packages in the order of the page."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The committed pages that are generated from the code are up to date."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

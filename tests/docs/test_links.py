@@ -1,7 +1,5 @@
 """Files, folders, modules, make targets and links that the documents name exist."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """CITATION.cff and the public CI workflow."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from typing import Any

@@ -1,7 +1,5 @@
 """The generated page on the Python functions."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import MISSING, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Every script in examples/ runs with small input."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """``make emulate``: compute the committed digests on emulated CPUs, and report the differences."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

@@ -1,7 +1,5 @@
 """The CPUs on which the digests are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

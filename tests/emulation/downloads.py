@@ -1,7 +1,5 @@
 """The emulators, an ARM Debian with Python, and the project's libraries for ARM, downloaded without root."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

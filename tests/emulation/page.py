@@ -1,7 +1,5 @@
 """The page with the results of ``make emulate``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

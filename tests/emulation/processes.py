@@ -1,7 +1,5 @@
 """Commands for the CPUs, several at a time."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Finished digests of a CPU, one JSON line each, so that a stopped run can continue; and how they differ."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -73,7 +71,7 @@ class Outcome:
         """Number of digests that are equal to the committed ones."""
         return len(self.committed) - len(self.missing) - len(self.different)
 
-    def read(self, path: Path) -> Outcome:
+    def read(self, path: Path) -> "Outcome":
         """Add the lines of a file that may not exist. Incomplete lines are ignored, and failures before a success."""
         for line in path.read_text().splitlines() if path.exists() else ():
             try:

@@ -1,7 +1,5 @@
 """The parts of ``make emulate``, without emulators and downloads."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 It runs on the emulated CPU and writes its lines to standard output.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

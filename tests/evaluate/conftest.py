@@ -1,7 +1,5 @@
 """Golden values of the metrics."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Accuracy matrices: measured, interpolated and continued after an interruption."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

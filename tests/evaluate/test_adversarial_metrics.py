@@ -1,7 +1,5 @@
 """AR, WCAR, robust accuracy, transfer and smallest budgets as functions, and the published tables they reproduce."""
 
-from __future__ import annotations
-
 import csv
 import json
 from importlib import resources

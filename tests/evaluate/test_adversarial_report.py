@@ -1,7 +1,5 @@
 """The report on adversarial images: AR, WCAR, robust accuracy, transfer, and accuracy against budget."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

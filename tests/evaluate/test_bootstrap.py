@@ -1,7 +1,5 @@
 """Confidence intervals: coverage, draws, groups of images, and the intervals of each metric."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

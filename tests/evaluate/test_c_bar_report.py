@@ -1,7 +1,5 @@
 """The report on ImageNet-C-bar: mean corruption error, the table by corruption, and the difference to ImageNet-C."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path

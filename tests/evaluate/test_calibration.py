@@ -1,7 +1,5 @@
 """Calibration: metrics against plain references, and values computed by hand in metrics and in reports."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The comparison of several models: ranks, differences, scatter plots, means by category, notes and sizes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

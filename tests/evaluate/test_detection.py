@@ -1,7 +1,5 @@
 """mPC and rPC of detectors, from tables of measured values."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of evaluations: predictions, workers, interruptions, failed shards, settings and errors."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """Figures: alternative texts, looks, equal bytes, and names that do not break them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Evaluations of given predictions: equal to those of a model, and what is refused."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Commands that are killed: none of their processes and temporary folders stays."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Tables in LaTeX: they compile, and no name is markup."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The report on low-pass filtered images: frequency bias, the curve ACC-LPB, and what cannot be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Combining evaluations: metrics use common images and one model, and mismatches are reported or refused."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Metrics of ImageNet-C: golden and published values, AlexNet's figures; and leading axes, NaN and errors of all."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from inspect import isfunction

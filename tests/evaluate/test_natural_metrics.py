@@ -1,7 +1,5 @@
 """Accuracy (ReaL), AUPR and natural robustness as functions, and the published tables that they reproduce."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

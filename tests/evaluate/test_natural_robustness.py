@@ -1,7 +1,5 @@
 """The natural robustness (average of ten) of a report, from evaluations of the shipped tasks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

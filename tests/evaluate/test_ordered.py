@@ -1,7 +1,5 @@
 """Tests of evaluations in the order of a protocol, for models that adapt at test time."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from pathlib import Path

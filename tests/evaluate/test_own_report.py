@@ -1,7 +1,5 @@
 """Reports on a family of an installed package, with the package's report or the default one."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The HTML report: valid, self-contained, with all values, and readable in a browser."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests of reading predictions: valid files, invalid values, damage and memory limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

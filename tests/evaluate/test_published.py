@@ -1,7 +1,5 @@
 """Published figures of reference models beside evaluated ones."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

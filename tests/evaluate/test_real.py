@@ -1,7 +1,5 @@
 """Accuracy by reassessed labels (ReaL) in reports, from the file of a user and from an installed package."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Metrics of a report, from evaluations with known results."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Files of a report next to unrelated files, and evaluations that are damaged or hostile."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

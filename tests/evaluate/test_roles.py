@@ -1,7 +1,5 @@
 """Roles of evaluations: clean images, shift sets and anomalous images of one report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

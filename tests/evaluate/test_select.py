@@ -1,7 +1,5 @@
 """``robustshards select``: tables of accuracies, evaluations, the paper's tables, files, and invalid input."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Overlaps, categories, balanced benchmarks, spread, substitution, predictiveness: reference values and properties."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Metrics of ImageNet-P, and the ranks that they compare: golden values, plain loops, and values by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of invalid options of an evaluation, and of its batch size."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 

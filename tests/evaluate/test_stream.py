@@ -1,7 +1,5 @@
 """Tests of the normalisation of batches, whose memory is reused, and of copies to a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
@@ -72,7 +70,7 @@ class _Gpu(TorchDispatchMode):
     def wait_stream(self, stream: str) -> None:
         self.log.append(f"wait for {stream}")
 
-    def record_event(self) -> _Gpu:
+    def record_event(self) -> "_Gpu":
         self.log.append("event")
         return self
 

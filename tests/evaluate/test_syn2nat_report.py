@@ -1,7 +1,5 @@
 """The report on ImageNet-Syn2Nat: accuracy and residual robustness by candidate, and their means."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of measures: rows, columns, marks and their notes; and the tidy table, which has all measures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

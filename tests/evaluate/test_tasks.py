@@ -1,7 +1,5 @@
 """Tests of evaluations with a task: groups of classes, preparation, and refused models."""
 
-from __future__ import annotations
-
 import hashlib
 import tomllib
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Tables as Markdown and as text: complete cells at any width, and names without effect."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 

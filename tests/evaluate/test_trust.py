@@ -1,7 +1,5 @@
 """Tests of the checks of an evaluation: labels, payloads, predictions parts, and the output folder."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Tests of ``--trust-model``, which is required to load files that can run code."""
 
-from __future__ import annotations
-
 import hashlib
 import tomllib
 from dataclasses import replace

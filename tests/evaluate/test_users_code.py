@@ -1,7 +1,5 @@
 """Tests of models from the user's own code: module search, detection of changed code, and errors."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

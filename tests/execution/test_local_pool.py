@@ -1,7 +1,5 @@
 """The local pool: worker processes that die, hang or raise, and their end with the parent process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

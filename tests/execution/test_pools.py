@@ -1,7 +1,5 @@
 """The choice of the engine, and builds with local worker processes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

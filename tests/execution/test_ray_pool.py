@@ -1,7 +1,5 @@
 """The Ray pool: actors that die, hang or raise; and errors at the start of a local cluster."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

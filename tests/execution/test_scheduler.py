@@ -1,7 +1,5 @@
 """The scheduler on simulated workers: retries, quarantine, stragglers, lost workers and failed starts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -45,7 +43,7 @@ class Parts:
     def parts(self) -> int:
         return self.images.total()
 
-    def add(self, other: Parts) -> None:
+    def add(self, other: "Parts") -> None:
         self.images.update(other.images)
 
     def readings(self) -> Iterator[Reading]:
@@ -365,7 +363,7 @@ class Bundle:
     def __iter__(self) -> Iterator[str]:
         return iter(self.images)
 
-    def split(self, pieces: int) -> list[Bundle]:
+    def split(self, pieces: int) -> "list[Bundle]":
         return [Bundle(self.images[first::pieces]) for first in range(min(pieces, len(self.images)))]
 
 

@@ -1,7 +1,5 @@
 """Fixtures of the tests of the public functions: a small data set, and copies of it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

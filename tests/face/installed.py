@@ -1,7 +1,5 @@
 """A virtual environment in which the wheel is installed, isolated from the checkout."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """``robustshards.benchmark``: data sets, predictions and the report in one call."""
 
-from __future__ import annotations
-
 import gc
 import json
 import subprocess

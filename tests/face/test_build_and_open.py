@@ -1,7 +1,5 @@
 """``robustshards.build`` and ``robustshards.open``."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import subprocess

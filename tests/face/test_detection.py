@@ -1,7 +1,5 @@
 """Corruptions in the loaders of detectors, and the drop-in for imagecorruptions."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import pickle

@@ -1,7 +1,5 @@
 """``robustshards.evaluate`` and ``robustshards.report``."""
 
-from __future__ import annotations
-
 import gc
 import json
 import random

@@ -1,7 +1,5 @@
 """The result of ``robustshards.evaluate``: predictions, figures, and what scripts and notebooks show."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

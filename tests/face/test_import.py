@@ -1,7 +1,5 @@
 """``import robustshards``: its public names, and the modules that it loads."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

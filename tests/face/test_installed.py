@@ -1,7 +1,5 @@
 """The wheel, as installed by ``pip install robustshards``, works without the checkout."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

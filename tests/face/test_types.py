@@ -1,8 +1,6 @@
 # mypy: enable-error-code="arg-type"
 """What type checkers accept: an unused ignore below is an error of mypy."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """Attacks and searches on small clean data sets, run in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models whose smallest budgets are known in closed form, a small CNN, and models that cannot be attacked."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Finished evaluations on adversarial images, and searches for smallest budgets, with given outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Needs root, and Debian's packages ceph-mon, ceph-mgr, ceph-osd, radosgw, ceph-common and ceph-base.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

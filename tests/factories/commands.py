@@ -6,8 +6,6 @@ need no workers therefore run in the process of the tests, and so does a build w
 from a user's command; it is tested with the program itself.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Damage to a finished data set: changed rows of its manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

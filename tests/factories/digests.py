@@ -1,7 +1,5 @@
 """Digests of the files of a build, to compare builds."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

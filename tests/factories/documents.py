@@ -1,7 +1,5 @@
 """Documents with every kind of table and plot, for tests of outputs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Finished evaluations with given logits, so that every figure is known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path

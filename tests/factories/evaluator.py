@@ -1,7 +1,5 @@
 """Evaluations of small models, run in this process."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

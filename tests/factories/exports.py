@@ -1,7 +1,5 @@
 """Exports by the command, and rows of the exported data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import manifests

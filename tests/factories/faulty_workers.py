@@ -1,7 +1,5 @@
 """Workers that crash, hang or raise an exception on demand, or report facts about their process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -29,7 +27,7 @@ class Done:
     samples: Counter[str] = field(default_factory=Counter)
     parts: int = 0
 
-    def add(self, other: Done) -> None:
+    def add(self, other: "Done") -> None:
         self.samples.update(other.samples)
 
     def readings(self) -> Iterator[Reading]:
@@ -125,7 +123,7 @@ class WorkerFacts(dict[str, str]):
 
     parts = 0
 
-    def add(self, other: WorkerFacts) -> None:
+    def add(self, other: "WorkerFacts") -> None:
         self.update(other)
 
     def readings(self) -> Iterator[Reading]:

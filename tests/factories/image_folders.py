@@ -1,7 +1,5 @@
 """Folders of files with image names, and their listing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.sources.kinds import open_source

@@ -1,7 +1,5 @@
 """Image files for decoders, and the installed decoders."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

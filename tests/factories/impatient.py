@@ -1,7 +1,5 @@
 """Calls of a store that are retried once and at once, also in workers."""
 
-from __future__ import annotations
-
 import pytest
 import s3fs
 import tenacity

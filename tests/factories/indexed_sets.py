@@ -1,7 +1,5 @@
 """Small data sets without a manifest of their own, their indexes, and changes to manifests."""
 
-from __future__ import annotations
-
 import tarfile
 import tomllib
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Compiled kernels that all test processes share."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

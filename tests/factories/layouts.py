@@ -1,7 +1,5 @@
 """Small data sets in every layout."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

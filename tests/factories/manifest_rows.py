@@ -1,7 +1,5 @@
 """Rows of manifests."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 import manifests

@@ -1,7 +1,5 @@
 """All metrics of means as functions of one array, to test them in the same way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

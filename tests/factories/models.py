@@ -1,7 +1,5 @@
 """A small network, functions that write it in each file format, and malicious files."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from collections.abc import Callable

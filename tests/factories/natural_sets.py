@@ -1,7 +1,5 @@
 """Made-up sets of natural images, and a model that reads the true class of ImageNet off their pixels."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real S3 server on the loopback interface: moto's, in a process of its own, with one bucket."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

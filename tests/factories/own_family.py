@@ -1,7 +1,5 @@
 """An installed package that adds a family of transforms, and commands that run with it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Mapping

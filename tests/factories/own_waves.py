@@ -1,7 +1,5 @@
 """A user's family of transforms: waves of random phase, added to the prepared image."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pipeline.transforms.family import Condition, Family, Image, Listing, Recognition, Render, Rendering

@@ -1,7 +1,5 @@
 """An example of a user's report, on the family own-waves: accuracy under each wave and under the worst one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipeline.evaluate.report.context import Context

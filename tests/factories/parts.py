@@ -1,7 +1,5 @@
 """Made-up CIFAR-100 and Icons-50, complete in their classes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Detection of processes that are workers of a build or an evaluation."""
 
-from __future__ import annotations
-
 import psutil
 
 

@@ -1,7 +1,5 @@
 """Access to the measures of reports in tests."""
 
-from __future__ import annotations
-
 import csv
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Made-up accuracies with a known structure, for the analysis of candidates."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path

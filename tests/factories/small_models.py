@@ -1,7 +1,5 @@
 """Classifiers for tests: small, with fixed weights, or faulty."""
 
-from __future__ import annotations
-
 import time
 
 import torch

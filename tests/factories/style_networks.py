@@ -1,7 +1,5 @@
 """Random networks of the architecture that stylised images need."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

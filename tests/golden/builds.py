@@ -6,8 +6,6 @@
 Compared are shards, merged manifests and recipes, and manifest parts unless ``--without-parts`` is given.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

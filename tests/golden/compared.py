@@ -3,8 +3,6 @@
 Images are compared before they are encoded.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Whether outputs of another generator are farther from ours than ours are from each other."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

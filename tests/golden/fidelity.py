@@ -3,8 +3,6 @@
 ``python -m tests.golden.fidelity`` writes ``docs/fidelity.md``. It needs the reference files in ``../shared/golden``.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -202,7 +200,7 @@ class Count(NamedTuple):
     """Values that differ."""
     values: int = 0
 
-    def plus(self, output: Output) -> Count:
+    def plus(self, output: Output) -> "Count":
         """Return the counts with one more output."""
         difference = np.abs(output.found.astype(int) - output.expected)
         largest = difference.max()

@@ -4,8 +4,6 @@ To add a corruption or a perturbation, add a row with ``published=False``, recor
 ``python -m tests.golden.digests --write`` and describe it in CHANGELOG.md. No other test lists the names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

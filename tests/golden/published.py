@@ -4,8 +4,6 @@
 ``imagenet_p.npz`` and ``ccc.npz``.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

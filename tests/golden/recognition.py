@@ -5,8 +5,6 @@ of some of the photographs, and their counts, for docs/exports.md. Cases and cor
 ``all``; the recipe is imagenet-c, imagenet-c-299 or tiny-imagenet-c.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from collections import Counter

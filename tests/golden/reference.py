@@ -4,8 +4,6 @@
 of its transform, and new lists.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

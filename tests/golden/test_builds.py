@@ -1,7 +1,5 @@
 """Comparison of complete data sets before and after a change."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

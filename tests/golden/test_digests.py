@@ -1,7 +1,5 @@
 """No output changes its bytes without a new version."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

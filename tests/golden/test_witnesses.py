@@ -1,7 +1,5 @@
 """The comparison of predictions on our images and on those of the published scripts."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from itertools import product

@@ -5,8 +5,6 @@ photographs in ``../shared``, and the packages of tests/networks.py. Data sets a
 ``build/witnesses``: a repeated call computes only what is missing.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Commands in the files of infra/ and in docs/clusters.md, parsed by the real command line."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Tests that the container images can be built for x86-64 and ARM64, and that nodes of both can work together."""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tests that the files of infra/ are valid for the tools that read them, and that their commands exist."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Tests of slurm.sh on a real Slurm of two machines, each with an address, processes and a /tmp of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What loaders read, as values that tests compare, and functions that loader processes can import."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Streams of CCC as batches: the same for any processes, and matrices that are refused."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import tarfile

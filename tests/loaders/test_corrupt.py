@@ -1,7 +1,5 @@
 """Corrupt: kinds of images, keys, and the refusal of benchmarks."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

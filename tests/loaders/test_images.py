@@ -1,7 +1,5 @@
 """Images: values, order, choices, loader processes and errors."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Orders of steps, and shares of ranks and loader processes."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

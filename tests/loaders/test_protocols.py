@@ -1,7 +1,5 @@
 """Orders of images against those of the published code, their laws, and the schedules of protocols."""
 
-from __future__ import annotations
-
 import pickle
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Streams: order, batches, loader processes and ranks, resuming, and errors."""
 
-from __future__ import annotations
-
 import pickle
 from collections import Counter
 from itertools import islice

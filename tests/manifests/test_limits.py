@@ -1,7 +1,5 @@
 """Readers check the declared sizes and the values of manifests, which may come from untrusted sources."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Writing, merging and reading of manifests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

@@ -1,7 +1,5 @@
 """Any changed byte of a manifest part is detected when parts are merged."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

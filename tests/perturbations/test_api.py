@@ -1,7 +1,5 @@
 """The public functions of ``perturbations``: arguments, errors, and inputs that stay unchanged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

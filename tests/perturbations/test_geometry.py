@@ -1,7 +1,5 @@
 """Sampling compared with Pillow and OpenCV, with the centre of torchvision 0.2."""
 
-from __future__ import annotations
-
 import math
 
 import cv2

@@ -1,7 +1,5 @@
 """Each frame of the reference file, reproduced from the published draws."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fast generator has the published distributions, and its frames are independent."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

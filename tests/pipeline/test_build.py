@@ -1,7 +1,5 @@
 """Builds with the command line: reproducible bytes, and resumed, extended and refused builds."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Labels from source to predictions: builds of numbers, of a part of ImageNet's classes, and of a list of classes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile

@@ -1,7 +1,5 @@
 """ImageNet-C-bar and CIFAR-10-C-bar through the command line: built, verified, exported, indexed, evaluated."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

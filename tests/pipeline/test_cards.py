@@ -1,7 +1,5 @@
 """The card, the Croissant file and the manifest of a data set, read with third-party libraries."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds into outputs that are not empty: the same data set is continued, anything else is refused and not changed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

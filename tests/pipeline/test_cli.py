@@ -1,7 +1,5 @@
 """The commands list, plan and build; dry runs, imports, the event log."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

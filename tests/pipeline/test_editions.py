@@ -1,7 +1,5 @@
 """Editions and sources together, through the command line."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

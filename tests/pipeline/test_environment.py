@@ -1,7 +1,5 @@
 """The command in unusual environments: closed and full outputs, early signals, locales, users without a home."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

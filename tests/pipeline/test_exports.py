@@ -1,7 +1,5 @@
 """Exports, read with third-party libraries and compared with the shards."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Data sets of families: the payloads of the library's functions, verified, exported and recognised again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

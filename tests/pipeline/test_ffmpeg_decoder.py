@@ -1,7 +1,5 @@
 """The decoder ``ffmpeg`` against FFmpeg's own decoding on x86-64, which it reproduces on every CPU."""
 
-from __future__ import annotations
-
 import platform
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fourier heat maps: recipes, plans, builds, and the way from photographs to the picture."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Full disks and unreachable stores: they fail no samples, and the work is finished by a later run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

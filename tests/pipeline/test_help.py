@@ -1,7 +1,5 @@
 """Help texts: groups, sections, defaults, examples; and errors for missing arguments."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Any
 

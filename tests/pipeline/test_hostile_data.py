@@ -1,7 +1,5 @@
 """Untrusted data sets: damaged or malicious files end in an error that names the file."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Invalid options and recipe files: one line that names the value, exit code 2, no traceback."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """System noise through the command line: built, verified, exported, compared with ``render``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

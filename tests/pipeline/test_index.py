@@ -1,7 +1,5 @@
 """Data sets of other tools: indexed, then verified, previewed and exported. Also the files of an index."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

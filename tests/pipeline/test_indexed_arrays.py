@@ -1,7 +1,5 @@
 """Arrays and their labels, indexed: invalid, hostile and odd ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Folders and tars, indexed: names, links, other files, and labels."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

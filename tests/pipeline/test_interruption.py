@@ -1,7 +1,5 @@
 """Builds that are killed or run at the same time: committed shards are kept and incomplete ones are not used."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """LAION-C as a data set: its bank, its folders, and its superclasses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

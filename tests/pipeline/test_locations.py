@@ -1,7 +1,5 @@
 """Locations in the files of a data set are opened only if the user confirmed them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Low-pass sets: recipes, levels, builds, and frequency bias from photographs to the report."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Mirrors: the corrupted version of any folder of images, file by file."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """Metrics of a build as Prometheus reads them from Ray's exporter."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

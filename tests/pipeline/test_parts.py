@@ -1,7 +1,5 @@
 """Parts of data sets from the recipe to the report: options, tasks, accuracy on held-out classes and styles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

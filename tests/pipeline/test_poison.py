@@ -1,7 +1,5 @@
 """Images that crash the process that decodes them: their samples fail, and all other samples are made as usual."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The contact sheet shows exactly the pictures of the shards."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The limit on the size of the shards, and builds that stop at it."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shards and manifests read by other libraries: WebDataset, Hugging Face datasets, DuckDB."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

@@ -1,7 +1,5 @@
 """Somebody's ImageNet-C beside photographs: how sets are named whose making is known."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

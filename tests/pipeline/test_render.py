@@ -1,7 +1,5 @@
 """Images that are smaller than the crops of a recipe."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rendered data sets: equal to built ones in every reader, and safe where their source or folder changes."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

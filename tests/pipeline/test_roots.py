@@ -1,7 +1,5 @@
 """Roots, comparisons and proofs, against an independent recursive tree."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

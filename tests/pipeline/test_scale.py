@@ -1,7 +1,5 @@
 """Builds of many samples without images, and builds on simulated clusters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean

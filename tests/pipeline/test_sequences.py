@@ -1,7 +1,5 @@
 """Perturbation sequences through the command line: built, verified, damaged, read."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

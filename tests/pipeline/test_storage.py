@@ -1,7 +1,5 @@
 """Error handling of stores: failed networks, damaged uploads, and concurrent or killed builds."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

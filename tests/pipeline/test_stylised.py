@@ -1,7 +1,5 @@
 """Stylised photographs: the network with made-up weights, what is refused, and data sets."""
 
-from __future__ import annotations
-
 import pickle
 from functools import partial
 from pathlib import Path

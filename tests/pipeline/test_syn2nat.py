@@ -1,7 +1,5 @@
 """ImageNet-Syn2Nat through the command line: built, verified, previewed, exported, indexed, evaluated, reported."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from collections.abc import Mapping

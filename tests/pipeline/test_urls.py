@@ -1,7 +1,5 @@
 """Sources, data sets and evaluations behind URLs: a real S3 server on loopback, and file:// for the other protocols."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Full verification reports every kind of damage to a finished data set."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``verify --quick`` finds damage from file names, file sizes and the manifest, without reading payloads."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Batches of samples: bytes do not depend on the batch, memory is bounded, and each sample fails alone."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from itertools import groupby

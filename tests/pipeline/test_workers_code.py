@@ -1,7 +1,5 @@
 """Workers run the same code as the command: no code from the current folder and no other version."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

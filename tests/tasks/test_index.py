@@ -1,7 +1,5 @@
 """Indexes of sets of natural images, and their evaluation with a model that reads the truth off the pixels."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tomllib

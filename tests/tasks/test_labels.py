@@ -1,7 +1,5 @@
 """Labels of class folders: numbers, WordNet ids, other names, and mixtures of these."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """The shipped tasks, and tasks of users."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

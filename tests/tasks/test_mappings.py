@@ -1,7 +1,5 @@
 """The comparison of the task of ObjectNet with the mappings of its download."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

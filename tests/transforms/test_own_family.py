@@ -1,7 +1,5 @@
 """A family added by an installed package works in every command without a change to this project."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

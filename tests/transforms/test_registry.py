@@ -1,7 +1,5 @@
 """Registering a family checks its record and makes it available in recipes."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ CHAOS_POISON exists, images that contain the bytes of this file crash the proces
 image, are appended to a file with the same name and the suffix ``.crashes``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """The public functions for ImageNet-C-bar: names, levels, reference outputs, sizes and errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

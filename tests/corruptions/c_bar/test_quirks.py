@@ -1,7 +1,5 @@
 """Quirks of the published formulas that are kept, and what follows from the formulas without reference outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """How far an output of ImageNet-C-bar may differ from a reference with the same draws."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reference outputs of the candidates with their draws."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The public functions for all candidates: names, reference outputs, arguments and errors."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Candidates that change colours: references, cases by hand, and distributions of the draws."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from typing import Any
 

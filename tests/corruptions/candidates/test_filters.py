@@ -1,7 +1,5 @@
 """Candidates that filter an image: definitions in NumPy, cases by hand, and distributions of the draws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Candidates that move pixels: their sampling against a definition in NumPy, cases by hand, and distributions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Candidates that add noise or multiply by it: definitions in NumPy, and distributions of the draws."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

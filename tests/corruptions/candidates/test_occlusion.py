@@ -1,7 +1,5 @@
 """Candidates that cover parts of an image: cases by hand, and distributions of the draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Candidates that imitate weather and light: definitions in NumPy, cases by hand, and distributions of the draws."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fixtures for tests of models."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

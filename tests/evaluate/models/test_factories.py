@@ -1,7 +1,5 @@
 """Tests of models from factories."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

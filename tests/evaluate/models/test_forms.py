@@ -1,7 +1,5 @@
 """Tests of model files in every format: outputs, digests, errors and exploits."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Tests of ONNX models: outputs, external data, inputs and devices."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests of loading state dicts: formats, mismatches, exploits and memory limits."""
 
-from __future__ import annotations
-
 import struct
 import zipfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """Tests of TorchScript and torch.export files, which are loaded only if trusted."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable

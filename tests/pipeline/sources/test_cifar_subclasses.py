@@ -1,7 +1,5 @@
 """CIFAR-100 with held-out fine classes: parts, labels, ids, and errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Errors for damaged label files, class lists and boxes name the file, the line and the expected content."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pickles and archives that try to exhaust memory or crash NumPy, or that are damaged or unusual."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Parquet files that are damaged, are decompression bombs, do not match each other, or have invalid labels."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence

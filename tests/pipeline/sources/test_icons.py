@@ -1,7 +1,5 @@
 """Icons-50: both forms, the parts of each protocol, transparency, and files that cannot be trusted."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

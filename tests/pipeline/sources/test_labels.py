@@ -1,7 +1,5 @@
 """Labels of sources: numbers, WordNet ids, other names, lists of classes, and what the labels count."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

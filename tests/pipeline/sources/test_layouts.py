@@ -1,7 +1,5 @@
 """Order, ids, labels, class names, pixels and detection of every layout, and its errors."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Unusual folders and lists: system folders, special characters, broken links, ambiguous lists."""
 
-from __future__ import annotations
-
 import os
 import unicodedata
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Pickles of data sets are loaded without executing code from them."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections import OrderedDict

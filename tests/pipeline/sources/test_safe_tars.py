@@ -1,7 +1,5 @@
 """Tars from other tools: every header is checked, no member is lost silently, and reading always ends."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Reading by several threads: the order of the results, and the end after an error."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
