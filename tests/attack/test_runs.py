@@ -18,7 +18,7 @@ from tests.attack.conftest import LEVELS
 from tests.conftest import ROOT, Run
 from tests.factories.attack_runs import MODELS, attack, search
 from tests.factories.attacked_models import SIDE
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 from tests.factories.processes import is_local_worker
 
 NAMES = ["fgsm", "pgd_linf", "mim"]

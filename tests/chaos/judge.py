@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet
 
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 _SHOWN = 5
 _LASTING = ("source_sha256", "label", "class_name", "frames", "height", "width", "payload_sha256", "pixel_sha256")

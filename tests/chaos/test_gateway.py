@@ -14,7 +14,7 @@ from tests.chaos.outputs import BucketOutput
 from tests.conftest import Run
 from tests.factories.ceph import Ceph, ceph
 from tests.factories.commands import PROGRAM
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 from tests.factories.object_store import upload
 
 pytestmark = pytest.mark.large

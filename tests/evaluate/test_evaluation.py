@@ -23,8 +23,8 @@ from manifests import Row
 from pipeline.errors import UserError
 from tests.conftest import ROOT, Run
 from tests.factories import small_models
+from tests.factories.data_sets import rows_of
 from tests.factories.evaluator import content, evaluated
-from tests.factories.exports import rows_of
 
 IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 

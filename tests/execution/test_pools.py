@@ -22,7 +22,7 @@ from pipeline.execution.pools import (
     parse_executor,
 )
 from tests.conftest import Run
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 from tests.factories.faulty_workers import FaultPlan, FaultyWorker
 from tests.factories.processes import is_local_worker
 

@@ -25,7 +25,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.software import versions
 from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import open_store
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 SHARD_SIZE = 2
 """Small, so that even a few photographs make several blocks."""

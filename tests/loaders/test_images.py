@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, default_collate
 
 import robustshards as rs
 from robustshards.torch import Images
-from tests.factories.damage import SHARD, change_row
+from tests.factories.data_sets import SHARD, change_row
 from tests.factories.indexed_sets import change_rows, index_of, write_folders, write_image
 from tests.loaders.loading import half, keys, kill_process, loaded, pixels_of
 

@@ -10,7 +10,7 @@ from PIL import Image
 import manifests
 import robustshards as rs
 from tests.conftest import Run, write_small_source
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
 

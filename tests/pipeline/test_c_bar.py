@@ -16,8 +16,8 @@ from pipeline.evaluate.report.load import open_evaluation
 from pipeline.recipes import library
 from pipeline.transforms.family import Condition
 from tests.conftest import Run
+from tests.factories.data_sets import exported, rows_of
 from tests.factories.evaluations import votes, write_evaluation
-from tests.factories.exports import exported, rows_of
 from tests.factories.layouts import cifar_10
 from tests.factories.reports import cells, only, report_on, table, value
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.factories.exports import rows_of
+from tests.factories.data_sets import rows_of
 
 
 def test_croissant_is_valid_and_reads_the_manifest(built_once: Path) -> None:

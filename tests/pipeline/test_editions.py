@@ -12,7 +12,7 @@ from manifests import Row
 from pipeline.datasets.opening import open_data_set
 from pipeline.images.resizers import prepare
 from tests.conftest import Run
-from tests.factories.exports import rows_of
+from tests.factories.data_sets import rows_of
 from tests.factories.layouts import LAYOUTS, cifar_10, imagenet_boxes, pixels
 
 

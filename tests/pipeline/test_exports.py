@@ -24,7 +24,7 @@ from pipeline.datasets.samples import pixel_digest
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.tasks.lists import IMAGENET
 from tests.conftest import Run
-from tests.factories.exports import exported, rows_of
+from tests.factories.data_sets import exported, rows_of
 from tests.factories.indexed_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
 
 

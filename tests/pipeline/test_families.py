@@ -10,7 +10,7 @@ from pipeline.images.decoders import decode
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
 from tests.conftest import Run
-from tests.factories.exports import exported, rows_of
+from tests.factories.data_sets import exported, rows_of
 
 FOLDERS, ARRAYS = ("imagefolder", "imagefolder-tfds"), ("cifar-npy",)
 IMAGES = 2

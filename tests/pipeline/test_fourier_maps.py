@@ -23,8 +23,8 @@ from pipeline.recipes import library
 from pipeline.recipes.levels import shown_levels
 from pipeline.sources.kinds import open_source
 from tests.conftest import Run
+from tests.factories.data_sets import rows_of
 from tests.factories.evaluations import votes, write_evaluation
-from tests.factories.exports import rows_of
 from tests.factories.reports import measure, only, report_on, table, value
 
 pytestmark = pytest.mark.usefixtures("workers_here")

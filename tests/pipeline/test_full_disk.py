@@ -17,7 +17,7 @@ from pipeline.sources.base import SourceImage
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.kinds import open_source
 from tests.conftest import Run, write_small_source
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 SELECTION = ("--only", "gaussian_noise", "--severities", "1,5")
 

@@ -19,7 +19,7 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from tests.conftest import Run
-from tests.factories.exports import exported, rows_of
+from tests.factories.data_sets import exported, rows_of
 from tests.factories.indexed_sets import found, index_of, pack, pixels_by_sample, write_folders
 
 

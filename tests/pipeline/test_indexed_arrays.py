@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import UserError
-from tests.factories.exports import rows_of
+from tests.factories.data_sets import rows_of
 from tests.factories.indexed_sets import found, write_arrays
 
 FIVE = np.zeros((5, 4, 4, 3), np.uint8)

@@ -16,7 +16,7 @@ from pipeline.datasets.export import export
 from pipeline.datasets.index.manifest import index
 from pipeline.errors import UserError
 from pipeline.transforms import imagenet_3dcc_noise, imagenet_w
-from tests.factories.exports import rows_of
+from tests.factories.data_sets import rows_of
 from tests.factories.indexed_sets import (
     found,
     index_of,

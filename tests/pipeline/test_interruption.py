@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from tests.conftest import Run
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 from tests.factories.processes import is_ray_worker, is_worker
 
 pytestmark = pytest.mark.large

@@ -17,7 +17,7 @@ from pipeline.recipes import library
 from pipeline.recipes.levels import MAX_RANGE, parse_levels, shown_levels
 from pipeline.recipes.schema import Recipe
 from tests.corruptions.test_low_pass import grating
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 pytestmark = pytest.mark.usefixtures("workers_here")
 

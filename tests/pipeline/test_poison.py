@@ -16,7 +16,7 @@ from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
 from tests.conftest import ROOT, Run, write_small_source
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 MARK = b"this photograph ends processes"
 """Bytes that make the decoder crash."""

@@ -17,7 +17,7 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.preview import preview
 from pipeline.errors import UnfinishedError, UserError
 from tests.conftest import Run
-from tests.factories.exports import exported, rows_of
+from tests.factories.data_sets import exported, rows_of
 from tests.factories.indexed_sets import change_rows, index_of, write_folders
 
 

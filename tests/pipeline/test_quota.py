@@ -14,7 +14,7 @@ from pipeline.errors import UserError
 from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition
 from tests.conftest import Run
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 IMAGES = tuple(SourceImage(str(index), 0, "", "", 1) for index in range(10))
 CONDITIONS = tuple(Condition(name, level) for name in ("contrast", "fog") for level in (1, 3))

@@ -21,7 +21,7 @@ from pipeline.datasets.trees import MANY, audit_path, follow, sha256_of, tree_ro
 from pipeline.errors import UserError
 from pipeline.recipes import library
 from tests.conftest import Run
-from tests.factories.exports import rows_of
+from tests.factories.data_sets import rows_of
 from tests.factories.indexed_sets import change_rows
 from tests.factories.manifest_rows import FAILED, ROW
 from tests.golden.builds import RECIPES

@@ -24,7 +24,7 @@ from pipeline.transforms import adain
 from pipeline.transforms.family import Condition, Rendering
 from pipeline.transforms.stylised import FAMILY
 from tests.conftest import write_small_source
-from tests.factories.exports import rows_of
+from tests.factories.data_sets import rows_of
 from tests.factories.style_networks import SMALL, network, write_weights
 
 pytestmark = pytest.mark.usefixtures("workers_here")

@@ -20,7 +20,7 @@ from pipeline.recipes import library
 from pipeline.transforms import syn2nat
 from pipeline.transforms.seeds import sample_seed
 from tests.conftest import Run
-from tests.factories.exports import rows_of
+from tests.factories.data_sets import rows_of
 
 IMAGES = 2
 FIELDS: Mapping[str, tuple[str, ...]] = {

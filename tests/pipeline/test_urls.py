@@ -25,7 +25,7 @@ from tests.chaos.log import Log
 from tests.chaos.proxy import FaultProxy, cut
 from tests.conftest import ROOT, Run, write_small_source
 from tests.factories.ceph import ceph
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 from tests.factories.evaluator import evaluated
 from tests.factories.impatient import StrandedWorker, impatient
 from tests.factories.layouts import cifar_10

@@ -16,7 +16,7 @@ from pipeline.datasets.shards import ShardWriter
 from pipeline.datasets.verify import verify
 from pipeline.images.encoders import Jpeg
 from tests.conftest import Run
-from tests.factories.damage import SHARD, change_row, rewrite
+from tests.factories.data_sets import SHARD, change_row, rewrite
 
 
 def faults(folder: Path) -> list[str]:

@@ -15,7 +15,7 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from tests.conftest import Run
-from tests.factories.damage import SHARD, change_row, rewrite
+from tests.factories.data_sets import SHARD, change_row, rewrite
 
 OTHER = SHARD.replace("000000", "000001")
 

@@ -21,7 +21,7 @@ from pipeline.sources.base import SourceImage
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.kinds import open_source
 from tests.conftest import write_small_source
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 RECIPE = library.load("imagenet-c").changed(
     transforms={"only": ["contrast", "gaussian_noise"], "levels": [1, 3]}, shards={"size": 6}

@@ -16,7 +16,7 @@ from pipeline.execution.processes import MAX_WORKERS
 from pipeline.execution.ray_cluster import cluster
 from pipeline.software import PACKAGES, installation
 from tests.conftest import RAY, ROOT, Run
-from tests.factories.digests import data_digests
+from tests.factories.data_sets import data_digests
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
 HOSTILE = ("pipeline.py", "numpy.py", "corruptions/__init__.py", "sitecustomize.py", "ray.py", "multiprocessing.py")

@@ -23,7 +23,7 @@ from pipeline.images.decoders import decode
 from pipeline.tasks.library import chosen, load
 from pipeline.tasks.lists import IMAGENET, shipped_list
 from tests.conftest import ROOT, Run
-from tests.factories.exports import rows_of
+from tests.factories.data_sets import rows_of
 from tests.factories.indexed_sets import change_rows, pack
 from tests.factories.natural_sets import (
     OBJECTNET_FOLDERS,
