@@ -3,8 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -18,8 +16,9 @@ from tests.attack.conftest import LEVELS
 from tests.conftest import ROOT, Run
 from tests.factories.attack_runs import MODELS, attack, search
 from tests.factories.attacked_models import SIDE
+from tests.factories.commands import PROGRAM
 from tests.factories.data_sets import data_digests
-from tests.factories.processes import is_local_worker
+from tests.factories.processes import check_ended, is_local_worker, wait_until
 
 NAMES = ["fgsm", "pgd_linf", "mim"]
 
@@ -46,18 +45,13 @@ def test_two_workers_make_the_same_bytes(
 def test_a_killed_attack_is_continued(clean: Path, attacked: Path, tmp_path: Path) -> None:
     out = tmp_path / "killed"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = str(Path(sys.executable).parent / "robustshards")
-    process = subprocess.Popen([program, *command(clean, out, "--workers", 1)], env=environment, stderr=subprocess.PIPE)
-    limit = time.monotonic() + 300
-    while not any(out.glob("manifest/*.parquet")) and process.poll() is None:
-        assert time.monotonic() < limit, "waited too long"
-        time.sleep(0.01)
+    process = subprocess.Popen([PROGRAM, *command(clean, out, "--workers", 1)], env=environment, stderr=subprocess.PIPE)
+    wait_until(lambda: any(out.glob("manifest/*.parquet")) or process.poll() is not None)
     workers = psutil.Process(process.pid).children(recursive=True)
     assert any(map(is_local_worker, workers))
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    psutil.wait_procs(workers, timeout=60)
-    assert not any(each.is_running() for each in workers)
+    check_ended(workers)
     before = {part.name: part.stat().st_mtime_ns for part in out.glob("manifest/*.parquet")}
     result = attack(clean, out, "two_classes", NAMES, LEVELS)
     assert result.complete

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from tests.chaos.proxy import FaultProxy
 from tests.chaos.scenarios import Selection
 from tests.conftest import ROOT, write_small_source
 from tests.factories.ceph import ceph
+from tests.factories.commands import PROGRAM
 from tests.factories.object_store import ObjectStore, object_store, upload
 
 MACHINES, _SHORT_MACHINES = 3, 2
@@ -68,7 +68,7 @@ class Stage:
 
     def start(self, log: Path, *arguments: str) -> subprocess.Popen[bytes]:
         """Start the command in a process, as users do. Its output is written to ``log``."""
-        command = [str(Path(sys.executable).parent / "robustshards"), *arguments]
+        command = [PROGRAM, *arguments]
         with open(log, "wb") as file:
             return subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, **self._environment})
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tests.factories.ceph import Ceph, ceph
 from tests.factories.commands import PROGRAM
 from tests.factories.data_sets import data_digests
 from tests.factories.object_store import upload
+from tests.factories.processes import wait_until
 
 pytestmark = pytest.mark.large
 
@@ -44,13 +45,6 @@ def running(command: tuple[object, ...], environment: dict[str, str]) -> Iterato
         yield process
     finally:
         process.kill()
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    limit = time.monotonic() + LIMIT_S
-    while not happened():
-        assert time.monotonic() < limit
-        time.sleep(0.1)
 
 
 def test_a_build_is_complete_after_its_gateway_and_itself_were_killed(

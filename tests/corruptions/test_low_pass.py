@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from corruptions import low_pass
 from pipeline.images.decoders import decode
 from pipeline.images.resizers import prepare
+from tests.factories.images import noise
 
 SIDE = 224
 STEPS = (("shorter_side", 256), ("center_crop", SIDE))
@@ -22,10 +23,6 @@ def grating(down: int, across: int, height: int = SIDE, width: int = SIDE) -> ND
     rows, columns = np.mgrid[:height, :width]
     wave = 128 + 100 * np.cos(2 * np.pi * (down * rows / height + across * columns / width))
     return np.repeat(np.floor(wave + 0.5).astype(np.uint8)[:, :, None], 3, axis=2)
-
-
-def noise(*shape: int, seed: int = 0) -> NDArray[np.uint8]:
-    return np.random.default_rng(seed).integers(0, 256, (*shape, 3), np.uint8)
 
 
 def frequencies(side: int) -> NDArray[np.floating]:

@@ -3,8 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from pipeline.software import PACKAGES
 from tests.conftest import ROOT
 from tests.docs.test_examples import WORKED_EXAMPLES, Block, blocks
+from tests.factories.commands import python
 
 PAGE = "docs/extending.md"
 ABOVE, HEADING, EXAMPLES = (ROOT / PAGE).read_text().partition(WORKED_EXAMPLES)
@@ -50,11 +49,8 @@ def test_worked_examples_run(photographs: Path, tmp_path: Path) -> None:
             (copy / match[1]).write_text(block.code[match.end() :])
         elif block.language == "python":
             programs.append(f"print({block.name!r}, flush=True)\n{block.code}")
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(programs)],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": str(tmp_path / "kernels")},
-        capture_output=True, text=True, timeout=500, check=False,
-    )  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    done = python("-c", "\n".join(programs), cwd=folder, env=environment, timeout=500)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert len(programs) == len(EXTENSION_POINTS)
 

@@ -6,9 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,10 @@ from manifests import Row
 from pipeline.errors import UserError
 from tests.conftest import ROOT, Run
 from tests.factories import small_models
+from tests.factories.commands import PROGRAM
 from tests.factories.data_sets import rows_of
 from tests.factories.evaluator import content, evaluated
+from tests.factories.processes import wait_until
 
 IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
@@ -85,12 +85,9 @@ def test_predictions_do_not_depend_on_workers_and_loaders(
 def test_a_killed_evaluation_continues_where_it_stopped(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     """The predictions equal those of an uninterrupted run, and finished chunks are not predicted again."""
     evaluated(built_once, tmp_path / "whole", model="slow")
-    program = Path(sys.executable).parent / "robustshards"
     options = ("--model", "tests.factories.small_models:slow", "--batch-size", "4", "--out", str(tmp_path / "killed"))
-    process = subprocess.Popen([program, "evaluate", built_once, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 300
-    while len(list((tmp_path / "killed" / "parts").glob("*.parquet"))) < 2 and time.monotonic() < end:
-        time.sleep(0.05)
+    process = subprocess.Popen([PROGRAM, "evaluate", built_once, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(list((tmp_path / "killed" / "parts").glob("*.parquet"))) >= 2)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(300)
     assert not (tmp_path / "killed" / "predictions.parquet").exists()
@@ -143,19 +140,8 @@ def test_failed_samples_are_not_counted_as_wrong(
 ) -> None:
     source = shutil.copytree(small_source, tmp_path / "source")
     (source / "class0" / "image0.png").write_bytes(b"no image")
-    command = (
-        "build",
-        "imagenet-c",
-        "--source",
-        source,
-        "--out",
-        tmp_path / "o",
-        "--only",
-        "contrast",
-        "--severities",
-        1,
-    )
-    assert robustshards(*command).returncode == 1
+    chosen = ("--only", "contrast", "--severities", 1)
+    robustshards.succeed("build", "imagenet-c", "--source", source, "--out", tmp_path / "o", *chosen, code=1)
     facts = evaluated(tmp_path / "o", tmp_path / "r")
     assert (facts["samples"], facts["frames_made"]) == (5, 5)
     done = robustshards.succeed("report", tmp_path / "r")
@@ -201,15 +187,8 @@ def test_input_options_override_the_input_of_the_model(built_once: Path, tmp_pat
     logits = small_models.configured()(small).detach().numpy()[0]
     assert predictions(tmp_path / "configured")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
     options = ("--batch-size", 4, "--input-size", 0, "--mean", "0,0,0", "--std", "1,1,1")
-    command = (
-        "evaluate",
-        built_once,
-        "--model",
-        "tests.factories.small_models:configured",
-        "--out",
-        tmp_path / "given",
-    )
-    robustshards.succeed(*command, *options, cwd=ROOT)
+    model = "tests.factories.small_models:configured"
+    robustshards.succeed("evaluate", built_once, "--model", model, "--out", tmp_path / "given", *options, cwd=ROOT)
     logits = expected(small_models.configured(), [images_of(built_once, row)], mean=0, std=1)[0]
     assert predictions(tmp_path / "given")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
 

@@ -3,10 +3,7 @@
 import os
 import signal
 import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from getpass import getuser
 from pathlib import Path
 
@@ -14,20 +11,13 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT
-from tests.factories.processes import is_loader, is_local_worker
+from tests.factories.commands import PROGRAM
+from tests.factories.processes import is_loader, is_local_worker, wait_until
 
 pytestmark = pytest.mark.large
 
-PROGRAM = str(Path(sys.executable).parent / "robustshards")
 STUCK = ("--model", "tests.factories.small_models:stuck", "--batch-size", 1)
 IN_WORKERS = ("--executor", "local", "--workers", 2, "--loaders", 1)
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 300) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "waited too long"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

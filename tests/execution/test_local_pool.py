@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -36,7 +35,7 @@ from tests.factories.faulty_workers import (
     WorkerFacts,
     run_all,
 )
-from tests.factories.processes import is_local_worker
+from tests.factories.processes import check_ended, is_local_worker, wait_until
 
 WORKERS = 2
 
@@ -216,16 +215,13 @@ def test_a_script_is_run_once(tmp_path: Path) -> None:
 def test_workers_end_when_the_parent_is_killed(tmp_path: Path, stopped: bool) -> None:
     """Suspended workers end, too, although their threads cannot notice it."""
     parent = script(tmp_path, "Fault('b', 19), Fault('e', 19)" if stopped else "Fault('b', 0), Fault('e', 0)")
-    limit = time.monotonic() + 300
     process = psutil.Process(parent.pid)
     wanted = {psutil.STATUS_STOPPED} if stopped else {psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING}
-    while len(workers := [each for each in process.children() if each.status() in wanted]) < 2:
-        assert time.monotonic() < limit, "no workers"
-        time.sleep(0.01)
+    wait_until(lambda: sum(each.status() in wanted for each in process.children()) >= 2)
+    workers = process.children()
     parent.kill()
     parent.communicate()
-    _, alive = psutil.wait_procs(workers, timeout=60)
-    assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
+    check_ended(workers)
 
 
 def test_the_first_worker_is_the_process_that_was_started_before(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from torch import distributed
 
 import robustshards as rs
 from tests.conftest import Run
+from tests.factories.commands import python
 
 MODEL = """
 import torch
@@ -73,10 +74,7 @@ def predictions(folder: str | Path) -> dict[str, list[Any]]:
 
 def test_script_without_main_guard_evaluates_silently_and_changes_nothing(data_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py", str(data_folder)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = python("script.py", data_folder, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {path.name for path in (tmp_path / "report").glob("report.*")} == {
         *("report.html", "report.md", "report.csv", "report.parquet", "report.json")

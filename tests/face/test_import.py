@@ -2,8 +2,6 @@
 
 import ast
 import json
-import subprocess
-import sys
 from graphlib import TopologicalSorter
 from importlib import import_module, metadata
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 import robustshards as rs
 from pipeline.software import PACKAGES
+from tests.factories.commands import python
 
 HEAVY = {"cv2", "jinja2", "matplotlib", "numba", "numpy", "pyarrow", "pydantic", "ray", "rich", "torch"}
 
@@ -20,9 +19,7 @@ HEAVY = {"cv2", "jinja2", "matplotlib", "numba", "numpy", "pyarrow", "pydantic",
 def loaded_by(program: str, folder: Path) -> set[str]:
     """Return the top-level modules in ``sys.modules`` after a program has run in a new interpreter."""
     suffix = "; import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
-    done = subprocess.run(
-        [sys.executable, "-c", program + suffix], cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = python("-c", program + suffix, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     return set(json.loads(done.stdout))
 
@@ -104,10 +101,7 @@ def test_docstring_describes_every_argument_the_result_and_errors(name: str) -> 
 
 
 def test_help_of_the_package_can_be_printed(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import robustshards; help(robustshards)"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = python("-c", "import robustshards; help(robustshards)", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "corrupted = rs.corrupt(image" in done.stdout
     assert "build(recipe:" in done.stdout

@@ -53,6 +53,12 @@ sys.exit(int(server.recv(16)))
 """The program ``robustshards`` of :func:`program_on_path`. It sends its arguments and standard files to a server."""
 
 
+def python(*arguments: object, timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own: ``python("-c", program)``."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)
+
+
 @contextmanager
 def in_this_process() -> Iterator[None]:
     """Run workers in this process."""

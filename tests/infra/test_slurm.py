@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 import robustshards as rs
 from tests.conftest import ROOT
+from tests.factories.processes import wait_until
 from tests.infra.commands import INFRA
 from tests.photographs import CLASSES, write_photographs
 
@@ -27,7 +27,6 @@ SLOT = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 MACHINES = (f"rs{SLOT}-a", f"rs{SLOT}-b")
 BRIDGE, NETWORK, PORT = f"rs{SLOT}-bridge", f"10.{77 + SLOT}.0", 16800 + 10 * SLOT
-LIMIT_S = 420
 
 CONFIGURATION = """
 ClusterName=robustshards
@@ -148,13 +147,6 @@ class Slurm:
     def log(self, number: str) -> str:
         """Return what a job has printed."""
         return (self.folder / f"{number}.log").read_text()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < limit, "waited too long"
-        time.sleep(0.5)
 
 
 @pytest.fixture(scope="module")

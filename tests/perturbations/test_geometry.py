@@ -13,10 +13,7 @@ import perturbations
 from perturbations.geometry import CENTRE_SHIFT, affine_matrix, tilt_matrix
 from perturbations.kernels import sampling
 from perturbations.views import make_views
-
-
-def noise(height: int, width: int) -> np.ndarray:
-    return np.random.default_rng(height * 1000 + width).integers(0, 256, (height, width, 3)).astype(np.uint8)
+from tests.factories.images import noise
 
 
 def pillow(image: np.ndarray, matrix: tuple[float, ...]) -> np.ndarray:

@@ -19,12 +19,11 @@ import robustshards as rs
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from pipeline.recipes import library
-from pipeline.storage import trusted_locations
 from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.tasks.lists import IMAGENET
 from tests.conftest import Run
 
-pytestmark = pytest.mark.usefixtures("workers_here")
+pytestmark = pytest.mark.usefixtures("workers_here", "own_cache")
 
 RECIPE = "cifar-10-c-clean"
 """A recipe with lossless payloads that keeps images of 32 x 32 pixels as they are."""
@@ -44,12 +43,6 @@ class Reader(nn.Module):
         high, low, _ = images[:, :, 16, 16].mul(255).round().long().unbind(1)
         found = (256 * high + low).clamp(0, self.outputs - 1)  # batches are measured with random pixels
         return nn.functional.one_hot(found, self.outputs).float()
-
-
-@pytest.fixture(autouse=True)
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Store the recorded sources in the folder of the test instead of the user's cache."""
-    monkeypatch.setattr(trusted_locations, "user_cache", lambda: tmp_path / "cache")
 
 
 def write_classes(root: Path, outputs: dict[str, int]) -> Path:

@@ -14,6 +14,7 @@ from PIL import Image
 from corruptions.cache import user_cache
 from pipeline.storage import trusted_locations
 from tests.conftest import RAY, ROOT, Run
+from tests.factories.commands import PROGRAM, python
 
 AS_NOBODY = """
 import os
@@ -27,12 +28,10 @@ image = corruptions.corrupt(numpy.full((32, 32, 3), 99, numpy.uint8), "contrast"
 print(user_cache(), COMPILED, image.mean())
 """
 
-COMMAND = str(Path(sys.executable).parent / "robustshards")
-
 
 def run(arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command in a shell, which can close and redirect its standard files."""
-    command = f"{COMMAND} {arguments}"
+    command = f"{PROGRAM} {arguments}"
     return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=False, env=env)
 
 
@@ -57,7 +56,7 @@ def test_closed_standard_output_is_not_reused_for_another_file(small_source: Pat
 
 
 def test_full_or_closed_standard_error_is_ignored(small_source: Path, tmp_path: Path) -> None:
-    command = f"{COMMAND} build tiny-imagenet-c --source {small_source} --only contrast --dry-run --json"
+    command = f"{PROGRAM} build tiny-imagenet-c --source {small_source} --only contrast --dry-run --json"
     begun: dict[str, tuple[int, subprocess.Popen[bytes]]] = {}
     for redirection in ("2>/dev/full", "2>&-", "2>&- <&-", ">&- 2>&- <&-"):
         for arguments, code in (("", 0), ("--seed -1", 2)):
@@ -76,7 +75,7 @@ def test_build_works_without_standard_error_and_current_folder(
     command = (
         f"build tiny-imagenet-c --source {small_source} --out {tmp_path}/out --only contrast --severities 1 --json"
     )
-    whole = f"cd {gone} && rmdir {gone} && {COMMAND} {command} --executor {executor} --workers 1 2>&- <&-"
+    whole = f"cd {gone} && rmdir {gone} && {PROGRAM} {command} --executor {executor} --workers 1 2>&- <&-"
     done = subprocess.run(whole, shell=True, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
     assert json.loads(done.stdout)["samples_made"] == 6
     assert done.returncode == 0
@@ -100,7 +99,7 @@ def test_missing_shared_memory_is_one_line_and_not_a_hang(built_once: Path, tmp_
     if shutil.which("unshare") is None or subprocess.run((*alone, "true"), capture_output=True, check=False).returncode:
         pytest.skip("mounting in a namespace needs unshare and the permission to use it")
     options = ("--model", "tests.factories.small_models:tiny", "--out", tmp_path / "out", "--loaders", "2")
-    command = (*alone, COMMAND, "evaluate", built_once, *options)
+    command = (*alone, PROGRAM, "evaluate", built_once, *options)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "error: loader processes need shared memory, but /dev/shm is full" in done.stderr
@@ -123,8 +122,7 @@ start.main()
 def test_interrupt_during_imports_is_one_line(module: str, small_source: Path) -> None:
     """Ctrl-C right after the start prints no traceback."""
     arguments = ["plan", "tiny-imagenet-c", "--source", str(small_source), "--only", "contrast"]
-    command = [sys.executable, "-c", INTERRUPTED_AT, module, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = python("-c", INTERRUPTED_AT, module, *arguments)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
     assert [line for line in done.stderr.splitlines() if line.startswith("error: ")][-1].endswith("again")
@@ -139,7 +137,7 @@ install = signals.install
 signals.install = lambda: (install(), os.kill(os.getpid(), signal.{number}))
 app.main()
 """
-    done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)
+    done = python("-c", program, "list")
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     # The listening thread may print its line before or after the error.
@@ -178,10 +176,7 @@ def test_user_without_home_and_name_can_compile_kernels() -> None:
         (folder / "temporary").mkdir()
         (folder / "temporary").chmod(0o1777)
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(package), "TMPDIR": str(folder / "temporary")}
-        command = [sys.executable, "-c", AS_NOBODY]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=240, check=False, cwd="/", env=environment
-        )
+        done = python("-c", AS_NOBODY, cwd="/", env=environment)
         assert done.returncode == 0, done.stderr
         cache, kernels, mean = done.stdout.split()
         assert Path(cache) == folder / "temporary" / "robustshards-cache-12345"

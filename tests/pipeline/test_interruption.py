@@ -3,8 +3,6 @@
 import re
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +11,9 @@ import pytest
 
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from tests.conftest import Run
+from tests.factories.commands import PROGRAM
 from tests.factories.data_sets import data_digests
-from tests.factories.processes import is_ray_worker, is_worker
+from tests.factories.processes import check_ended, is_ray_worker, is_worker, wait_until
 
 pytestmark = pytest.mark.large
 
@@ -34,16 +33,9 @@ def undisturbed(photographs: Path, tmp_path_factory: pytest.TempPathFactory, rob
 
 
 def start(photographs: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
-    command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c"]
+    command = [str(PROGRAM), "build", "imagenet-c"]
     command += ["--source", str(photographs), "--out", str(folder), *SELECTION, *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for(what: Callable[[], object], seconds: float = 300) -> None:
-    limit = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < limit, "waited too long"
-        time.sleep(0.01)
 
 
 def committed(folder: Path) -> int:
@@ -58,16 +50,10 @@ def written(folder: Path) -> dict[str, tuple[int, int]]:
     return {path: ((folder / path).stat().st_mtime_ns, (folder / path).stat().st_ino) for path in paths}
 
 
-def check_ended(family: list[psutil.Process], seconds: float = 60) -> None:
-    """Check that all processes end within the given time."""
-    _, alive = psutil.wait_procs(family, timeout=seconds)
-    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-
-
 def test_killing_the_command_while_ray_starts_leaves_no_process(photographs: Path, tmp_path: Path) -> None:
     driver = start(photographs, tmp_path, *RAY)
     here, family = psutil.Process(driver.pid), list[psutil.Process]()
-    wait_for(lambda: any(each.name() == "raylet" for each in here.children()))
+    wait_until(lambda: any(each.name() == "raylet" for each in here.children()))
     family = here.children(recursive=True)
     driver.kill()
     driver.communicate()
@@ -88,7 +74,7 @@ def test_killing_a_command_on_a_cluster_ends_only_its_workers(
 ) -> None:
     before = {each.pid for each in psutil.Process().children(recursive=True) if is_ray_worker(each)}
     driver = start(photographs, tmp_path, "--address", ray_address)
-    wait_for(lambda: committed(tmp_path) > 5)
+    wait_until(lambda: committed(tmp_path) > 5)
     children = psutil.Process().children(recursive=True)
     workers = [each for each in children if is_ray_worker(each) and each.pid not in before]
     assert workers
@@ -117,7 +103,7 @@ def test_stopped_builds_leave_no_process_and_keep_shards(
     check_kept(errors, tmp_path)
     there = committed(tmp_path)
     driver = start(photographs, tmp_path, *LOCAL)
-    wait_for(lambda: committed(tmp_path) > there + 5)
+    wait_until(lambda: committed(tmp_path) > there + 5)
     driver.send_signal(signal.SIGSTOP)  # or it would finish before the second build starts
     second = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
     driver.send_signal(signal.SIGCONT)
@@ -151,7 +137,7 @@ def end_at(
 
     Check that all of its processes end, that committed shards are kept, and that the build was not finished.
     """
-    wait_for(lambda: committed(folder) > shards or driver.poll() is not None)
+    wait_until(lambda: committed(folder) > shards or driver.poll() is not None)
     assert driver.poll() is None, driver.communicate()
     before, family = written(folder), psutil.Process(driver.pid).children(recursive=True)
     workers = [process for process in family if is_worker(process)]

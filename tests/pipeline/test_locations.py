@@ -13,11 +13,7 @@ from pipeline.datasets.opening import open_built, open_data_set
 from pipeline.errors import UserError
 from pipeline.storage import trusted_locations
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use an empty cache, so that no location is known from other tests."""
-    monkeypatch.setattr(trusted_locations, "user_cache", lambda: tmp_path / "cache")
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def indexed(folder: Path, location: object) -> Path:

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from pipeline.images.files import tags_of
 from pipeline.transforms.seeds import sample_seed
 from robustshards.torch import Images, Stream, as_lists
 from tests.conftest import ROOT, Run
+from tests.factories.commands import PROGRAM
 from tests.factories.object_store import object_store, upload
 
 ORIENTATION, MAKER = 0x0112, 0x010F
@@ -307,7 +307,7 @@ def test_a_killed_mirror_has_no_partial_file_and_is_finished_by_the_same_command
     options: Any = {"severities": (1, 2, 3, 4, 5), "fields": {"shards": {"size": 1}}}
     mirrored(photographs, undisturbed, **options)
     whole, killed = files_of(undisturbed), tmp_path / "killed"
-    command = [str(Path(sys.executable).parent / "robustshards"), "mirror", str(photographs), "--out", str(killed)]
+    command = [PROGRAM, "mirror", photographs, "--out", killed]
     command += ["--only", "contrast,gaussian_noise", "--executor", "local", "--workers", "2"]
     command += ["--set", "shards.size=1"]
     for part in (1, 2):

@@ -3,13 +3,13 @@
 import re
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Run
+from tests.factories.processes import wait_until
 
 pytestmark = pytest.mark.large
 
@@ -45,10 +45,8 @@ def test_counters_match_the_build(tmp_path: Path, small_source: Path, ray_addres
     environment = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     query = [sys.executable, "-c", PORT, ray_address]
     port = int(subprocess.run(query, capture_output=True, text=True, check=True, env=environment).stdout)
-    limit = time.monotonic() + 300
-    while sum((found := read(port)).get("samples_total", {}).values()) < 24:
-        assert time.monotonic() < limit, f"only {found}"
-        time.sleep(0.5)
+    wait_until(lambda: sum(read(port).get("samples_total", {}).values()) >= 24)
+    found = read(port)
     assert found["samples_total"] == {"contrast": 12, "fog": 12}
     assert found["failed_samples_total"] == {"": 6}
     payload = sum(file.stat().st_size for file in (tmp_path / "data").rglob("*.tar"))

@@ -5,7 +5,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pipeline.execution.processes import MAX_WORKERS
 from pipeline.execution.ray_cluster import cluster
 from pipeline.software import PACKAGES, installation
 from tests.conftest import RAY, ROOT, Run
+from tests.factories.commands import PROGRAM
 from tests.factories.data_sets import data_digests
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
@@ -35,7 +35,7 @@ def hostile(tmp_path: Path) -> Path:
 
 def build_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder, without the PYTHONPATH of the tests."""
-    command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c", *map(str, arguments)]
+    command = [PROGRAM, "build", "imagenet-c", *map(str, arguments)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
