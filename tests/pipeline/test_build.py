@@ -9,8 +9,10 @@ from PIL import Image
 
 import manifests
 import robustshards as rs
+from pipeline.images.resizers import prepare
 from tests.conftest import Run, write_small_source
-from tests.factories.data_sets import data_digests
+from tests.factories.data_sets import data_digests, rows_of
+from tests.factories.layouts import cifar_10, imagenet_boxes, pixels
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
 
@@ -133,3 +135,50 @@ def test_a_ray_cluster_and_local_processes_make_the_same_bytes(
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
     robustshards.succeed(*command, "--address", ray_address)
     assert data_digests(tmp_path / "data") == data_digests(built_once)
+
+
+def test_clean_cifar_pixels_equal_the_source(tmp_path: Path, robustshards: Run) -> None:
+    source = cifar_10(tmp_path)
+    done = robustshards.succeed("build", "cifar-10-c-clean", "--source", source, "--out", tmp_path / "data")
+    assert "test images of cifar-10-batches-py" in done.stderr
+    data_set = rs.open(tmp_path / "data")
+    for index, row in enumerate(data_set.rows()):
+        assert (row.key, row.label) == (f"test_batch_{index:06d}-none-0", index % 3)
+        np.testing.assert_array_equal(data_set.pick(row).pixels(), pixels(index))
+    assert robustshards("verify", tmp_path / "data", "--deep", "--samples", 5).returncode == 0
+
+
+def test_images_are_cropped_to_their_boxes(tmp_path: Path, robustshards: Run) -> None:
+    """The published Tiny ImageNet-C was made this way."""
+    source = imagenet_boxes(tmp_path)
+    command = ("build", "tiny-imagenet-c-clean", "--source", source, "--source-kind", "imagenet-boxes")
+    robustshards.succeed(*command, "--out", tmp_path / "data", "--encoder", "png")
+    data_set = rs.open(tmp_path / "data")
+    rows = list(data_set.rows())
+    assert [int(row.source_id[-1]) for row in rows] == [1, 2, 4, 5]
+    for row in rows:
+        index = int(row.source_id[-1]) - 1
+        expected = prepare(pixels(index)[2:30, index:20], [("square", 64)])
+        np.testing.assert_array_equal(data_set.pick(row).pixels(), expected)
+
+
+def test_system_noise_fails_for_sources_of_pixels(tmp_path: Path, robustshards: Run) -> None:
+    command = ("build", "imagenet-s", "--source", cifar_10(tmp_path), "--out", tmp_path / "data", "--grid", "decoders")
+    done = robustshards(*command)
+    assert done.returncode == 1
+    assert {row.error for row in rows_of(tmp_path / "data")} >= {
+        "test_batch#0: system-noise needs encoded images without boxes, but this source has pixels or boxes"
+    }
+
+
+def test_a_subset_is_built_with_the_same_bytes(
+    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    """The bytes of an image do not depend on the other images."""
+    (tmp_path / "ids.txt").write_text("class1/image3.png\nimage0\n")
+    command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data")
+    robustshards.succeed(*command, "--only", "gaussian_noise", "--severities", 1, "--ids", tmp_path / "ids.txt")
+    complete = {row.key: row.payload_sha256 for row in rows_of(built_once)}
+    subset = {row.key: row.payload_sha256 for row in rows_of(tmp_path / "data")}
+    assert set(subset) == {"class0/image0-gaussian_noise-1", "class1/image3-gaussian_noise-1"}
+    assert subset.items() <= complete.items()

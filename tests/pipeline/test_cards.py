@@ -1,9 +1,11 @@
-"""The card, the Croissant file and the manifest of a data set, read with third-party libraries."""
+"""A data set read with third-party libraries: card, Croissant file, manifest and shards."""
 
 import hashlib
 import json
 from pathlib import Path
 
+import duckdb
+import numpy as np
 import yaml
 
 from tests.factories.data_sets import rows_of
@@ -39,17 +41,37 @@ def test_the_card_configures_hugging_face(built_once: Path, tmp_path: Path) -> N
     names = datasets.get_dataset_config_names(str(built_once))
     assert names == ["gaussian_noise", "contrast"]
     table = datasets.load_dataset(str(built_once), "contrast", split="test", cache_dir=str(tmp_path))
-    assert sorted(table["__key__"]) == sorted(row.key for row in rows_of(built_once) if row.transform == "contrast")
+    rows = {row.key: row for row in rows_of(built_once) if row.transform == "contrast"}
+    assert sorted(table["__key__"]) == sorted(rows)
+    for sample in table:
+        row = rows[sample["__key__"]]
+        assert (sample["cls"], sample["json"]["level"]) == (row.label, row.level)
+        assert np.asarray(sample["jpg"]).shape == (224, 224, 3)
 
 
 def test_the_card_describes_the_data_set(built_once: Path) -> None:
     text = (built_once / "README.md").read_text()
-    for words in (
-        "# imagenet-c",
-        "gaussian_noise, contrast",
-        "| Levels | 1, 3 |",
-        "| Samples | 24 |",
-        "quality=85",
-        "ICLR",
-    ):
+    for words in ("# imagenet-c", "gaussian_noise, contrast", "Levels | 1, 3 |", "Samples | 24", "quality=85", "ICLR"):
         assert words in text
+
+
+def test_webdataset_reads_every_sample_once(built_once: Path) -> None:
+    import webdataset
+
+    rows = {row.key: row for row in rows_of(built_once)}
+    urls = sorted(str(path) for path in built_once.rglob("*.tar"))
+    samples = list(webdataset.WebDataset(urls, shardshuffle=False).decode("rgb8"))
+    assert sorted(sample["__key__"] for sample in samples) == sorted(rows)
+    for sample in samples:
+        row = rows[sample["__key__"]]
+        assert sample["cls"] == row.label
+        assert sample["jpg"].shape == (224, 224, 3)
+        assert sample["json"]["transform"] == row.transform
+        assert sample["json"]["class_name"] == row.class_name
+
+
+def test_duckdb_reads_the_manifest(built_once: Path) -> None:
+    manifest = built_once / "manifest.parquet"
+    query = f"SELECT transform, level, count(*) FROM '{manifest}' WHERE status = 'ok' GROUP BY ALL ORDER BY ALL"
+    counts = duckdb.connect().execute(query).fetchall()
+    assert counts == [(name, level, 6) for name in ("contrast", "gaussian_noise") for level in (1, 3)]

@@ -1,7 +1,6 @@
 """Builds into outputs that are not empty: the same data set is continued, anything else is refused and not changed."""
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -13,7 +12,6 @@ import pytest
 from PIL import Image
 
 from pipeline.builder.build import run_build
-from pipeline.builder.compatibility import check_claim
 from pipeline.builder.dry_run import dry_run
 from pipeline.builder.merge import merge_parts
 from pipeline.builder.overlap import check_overlap
@@ -21,7 +19,6 @@ from pipeline.builder.plan import make_blocks, make_plan
 from pipeline.builder.result import BuildResult
 from pipeline.builder.settings import BuildSettings
 from pipeline.builder.worker import BuildJob, BuildWorker
-from pipeline.datasets.cards import is_unedited_card
 from pipeline.errors import UserError
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.execution.work import Attempt
@@ -32,15 +29,11 @@ from pipeline.software import versions
 from pipeline.sources.kinds import open_source
 from pipeline.storage import open_store, trusted_locations
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 RECIPE = library.load("cifar-10-c").changed(
     source={"kind": "imagefolder"}, transforms={"only": ["contrast"], "levels": [1, 2]}, shards={"size": 2}
 )
-
-
-@pytest.fixture(autouse=True)
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Store the recorded sources in the folder of the test instead of the user's cache."""
-    monkeypatch.setattr(trusted_locations, "user_cache", lambda: tmp_path / "cache")
 
 
 def photographs(folder: Path, names: str, seed: int = 0) -> Path:
@@ -255,14 +248,6 @@ def test_an_edited_description_is_not_overwritten(data: Path, finished: Path, na
     assert content(data) == content(finished / "data")
 
 
-def test_generated_descriptions_are_recognised(data: Path, finished: Path) -> None:
-    text = (data / "README.md").read_text()
-    assert is_unedited_card(text)
-    assert not is_unedited_card(f"{text}\nand my own text\n")
-    described = json.loads((data / "croissant.json").read_text())
-    assert described["distribution"][0]["sha256"] == content(data)["manifest.parquet"]
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -316,63 +301,6 @@ def test_another_version_of_a_library_is_named(data: Path, finished: Path) -> No
     recipe = data / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('pillow = "', 'pillow = "0.', 1))
     refused(r"software\.pillow is 0\.", finished / "source", data)
-
-
-def claim(folder: Path, existing: Recipe, requested: Recipe) -> None:
-    """Check the claim of a recipe to the output of another."""
-    store = open_store(str(folder))
-    store.publish_bytes(existing.to_toml().encode(), "recipe.toml")
-    check_claim(store, requested)
-
-
-GRID = library.load("imagenet-s").changed(transforms={"only": ["pillow_opencv-area", "ffmpeg_pillow-box"]})
-
-
-def recorded(recipe: Recipe, digest: str = "0", version: int = 1) -> Recipe:
-    """Return a recipe in canonical form with fingerprints of this digest and version."""
-    decoders, resizers = (
-        {name: f"{name} {version}; {digest}" for name in names}
-        for names in (recipe.used_decoders(), recipe.used_resizers())
-    )
-    return recipe.canonical({}, decoders, resizers)
-
-
-def test_other_versions_with_the_same_pixels_are_accepted(tmp_path: Path) -> None:
-    claim(tmp_path, recorded(GRID, version=1), recorded(GRID, version=2))
-
-
-def test_every_changed_fingerprint_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as caught:
-        claim(tmp_path, recorded(GRID, "0"), recorded(GRID, "1"))
-    for name in ("decoders.ffmpeg", "decoders.pillow", "resizers.opencv-area", "resizers.pillow-box"):
-        library = name.partition(".")[2]
-        assert f"{name} is {library} 1; 0, but this machine has {library} 1; 1" in str(caught.value)
-
-
-def test_a_missing_decoder_is_named(tmp_path: Path) -> None:
-    requested = recorded(GRID).model_copy(update={"decoders": {"pillow": "pillow 1; 0"}})
-    with pytest.raises(UserError, match=r"decoders\.ffmpeg is ffmpeg 1; 0, but this machine has none\)"):
-        claim(tmp_path, recorded(GRID), requested)
-
-
-def test_added_decoders_and_resize_operators_are_accepted(tmp_path: Path) -> None:
-    more = GRID.changed(transforms={"only": [*GRID.transforms.only, "opencv_opencv-bicubic"]})
-    claim(tmp_path, recorded(GRID), recorded(more))
-
-
-def test_unrecorded_resize_operators_are_refused_if_their_pixels_changed(tmp_path: Path) -> None:
-    current = recorded(library.load("imagenet-s"))
-    names = {pair: resize for pair in current.transforms.only for resize in [pair.partition("_")[2]]}
-    assert len(set(names.values())) == 11
-    for pair, resize in names.items():
-        requested = recorded(current.changed(transforms={"only": [pair]}))
-        existing = requested.model_copy(update={"resizers": {}})
-        if resize == "opencv-bicubic":
-            with pytest.raises(UserError, match=r"resizers\.opencv-bicubic is not recorded.*use another folder"):
-                claim(tmp_path, existing, requested)
-            claim(tmp_path, requested, requested)
-        else:
-            claim(tmp_path, existing, requested)
 
 
 def test_a_data_set_without_fingerprints_gets_them(finished: Path, tmp_path: Path, data: Path) -> None:
@@ -435,14 +363,6 @@ def test_check_overlap_refuses_an_output_in_the_source(tmp_path: Path, monkeypat
     assert sorted(path.name for path in source.iterdir()) == ["first", "linked class"]
     for output in (tmp_path / "data", tmp_path / "source-data", tmp_path, "../data", f"file://{tmp_path}/data"):
         check_overlap(str(source), str(output))
-
-
-def test_build_refuses_an_output_in_the_source(tmp_path: Path) -> None:
-    source = photographs(tmp_path / "source", "ab")
-    for command in (dry_run, run_build):
-        with pytest.raises(UserError, match="is inside the source"):
-            command(BuildSettings(RECIPE, str(source), str(source / "data")), SilentWatcher())
-    assert sorted(path.name for path in source.iterdir()) == ["first"]
 
 
 @pytest.mark.parametrize("folder", ["shards", "manifest", "runs"])

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import pytest
 import tomli_w
 
 from corruptions.preparation import Window
 from pipeline.builder import doctor
+from pipeline.builder.compatibility import check_claim
+from pipeline.errors import UserError
 from pipeline.images import fingerprints
 from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import (
@@ -22,6 +25,9 @@ from pipeline.images.fingerprints import (
     striped_image,
 )
 from pipeline.images.resizers import OPERATORS
+from pipeline.recipes import library
+from pipeline.recipes.schema import Recipe
+from pipeline.storage import open_store
 from tests.conftest import Run
 from tests.factories.images import INSTALLED
 from tests.fingerprint_images import VARIANTS, write_images
@@ -56,8 +62,8 @@ def test_the_bundled_images_are_small_and_cover_all_variants(tmp_path: Path) -> 
 def test_resize_operators_have_different_digests_and_name_their_library() -> None:
     recorded = {name: resizer_fingerprint(name).partition("; ") for name in OPERATORS}
     assert len({digest for _, _, digest in recorded.values()}) == len(OPERATORS) == 11
-    for name, (library, _, _) in recorded.items():
-        assert library == OPERATORS[name].library()
+    for name, (maker, _, _) in recorded.items():
+        assert maker == OPERATORS[name].library()
     assert recorded["pillow-bilinear"][0] == f"robustshards {metadata.version('robustshards')}"
     assert recorded["pillow-nearest"][0] == f"Pillow {metadata.version('pillow')}"
     assert recorded["opencv-lanczos"][0] == f"OpenCV {cv2.__version__}"
@@ -153,3 +159,60 @@ def test_doctor_lists_versions_and_install_commands(robustshards: Run) -> None:
     assert facts["resize operator opencv-area"] == {"found": resizer_fingerprint("opencv-area"), "remedy": None}
     for each in found.values():
         assert each.remedy is None or f"install with: {each.remedy}" in shown
+
+
+def claim(folder: Path, existing: Recipe, requested: Recipe) -> None:
+    """Check the claim of a recipe to the output of another."""
+    store = open_store(str(folder))
+    store.publish_bytes(existing.to_toml().encode(), "recipe.toml")
+    check_claim(store, requested)
+
+
+GRID = library.load("imagenet-s").changed(transforms={"only": ["pillow_opencv-area", "ffmpeg_pillow-box"]})
+
+
+def recorded(recipe: Recipe, digest: str = "0", version: int = 1) -> Recipe:
+    """Return a recipe in canonical form with fingerprints of this digest and version."""
+    decoders, resizers = (
+        {name: f"{name} {version}; {digest}" for name in names}
+        for names in (recipe.used_decoders(), recipe.used_resizers())
+    )
+    return recipe.canonical({}, decoders, resizers)
+
+
+def test_other_versions_with_the_same_pixels_are_accepted(tmp_path: Path) -> None:
+    claim(tmp_path, recorded(GRID, version=1), recorded(GRID, version=2))
+
+
+def test_every_changed_fingerprint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        claim(tmp_path, recorded(GRID, "0"), recorded(GRID, "1"))
+    for name in ("decoders.ffmpeg", "decoders.pillow", "resizers.opencv-area", "resizers.pillow-box"):
+        library = name.partition(".")[2]
+        assert f"{name} is {library} 1; 0, but this machine has {library} 1; 1" in str(caught.value)
+
+
+def test_a_missing_decoder_is_named(tmp_path: Path) -> None:
+    requested = recorded(GRID).model_copy(update={"decoders": {"pillow": "pillow 1; 0"}})
+    with pytest.raises(UserError, match=r"decoders\.ffmpeg is ffmpeg 1; 0, but this machine has none\)"):
+        claim(tmp_path, recorded(GRID), requested)
+
+
+def test_added_decoders_and_resize_operators_are_accepted(tmp_path: Path) -> None:
+    more = GRID.changed(transforms={"only": [*GRID.transforms.only, "opencv_opencv-bicubic"]})
+    claim(tmp_path, recorded(GRID), recorded(more))
+
+
+def test_unrecorded_resize_operators_are_refused_if_their_pixels_changed(tmp_path: Path) -> None:
+    current = recorded(library.load("imagenet-s"))
+    names = {pair: resize for pair in current.transforms.only for resize in [pair.partition("_")[2]]}
+    assert len(set(names.values())) == 11
+    for pair, resize in names.items():
+        requested = recorded(current.changed(transforms={"only": [pair]}))
+        existing = requested.model_copy(update={"resizers": {}})
+        if resize == "opencv-bicubic":
+            with pytest.raises(UserError, match=r"resizers\.opencv-bicubic is not recorded.*use another folder"):
+                claim(tmp_path, existing, requested)
+            claim(tmp_path, requested, requested)
+        else:
+            claim(tmp_path, existing, requested)

@@ -11,14 +11,16 @@ from PIL import Image
 
 from corruptions import preparation
 from corruptions.preparation import Window, crop, pillow_bilinear
+from pipeline.errors import SampleError, UserError
+from pipeline.images.encoders import Png
 from pipeline.images.resizers import OPERATORS, opencv_operator, prepare
 from pipeline.recipes import library
+from pipeline.recipes.schema import Recipe
+from pipeline.render.renderer import Renderer
+from pipeline.render.warm_up import try_transforms
+from tests.factories.images import noise
 
 IMAGENET = library.load("imagenet-c").prepare.steps
-
-
-def noise(height: int, width: int) -> np.ndarray:
-    return np.random.default_rng(height * 10_000 + width).integers(0, 256, (height, width, 3)).astype(np.uint8)
 
 
 def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -245,3 +247,30 @@ def test_prepare_does_not_modify_its_input() -> None:
     prepared = prepare(image, [("center_crop", 224)])
     prepared[:] = 0
     np.testing.assert_array_equal(image, noise(224, 224))
+
+
+def cropping(*conditions: tuple[str, float]) -> Recipe:
+    return library.load("imagenet-c").changed(
+        prepare={"steps": conditions}, transforms={"only": ["contrast"], "levels": [1]}
+    )
+
+
+def test_only_images_smaller_than_the_crop_fail() -> None:
+    cropped = cropping(("center_crop", 224.0))
+    renderer = try_transforms(cropped, None)
+    (condition,) = cropped.conditions()
+    with pytest.raises(SampleError, match="224 x 224 pixels cannot be cropped from 223 x 300"):
+        renderer.members(Png().encode(np.zeros((223, 300, 3), np.uint8)), "", condition)
+    assert list(renderer.members(Png().encode(np.zeros((224, 300, 3), np.uint8)), "", condition)) == [".jpg"]
+
+
+def test_a_preparation_that_fails_for_every_image_is_refused() -> None:
+    with pytest.raises(UserError, match=r"\[prepare\].*224 x 224 pixels cannot be cropped from 200 x 200"):
+        try_transforms(cropping(("shorter_side", 200.0), ("center_crop", 224.0)), None)
+
+
+def test_sequences_from_small_images_fail() -> None:
+    cropped = library.load("imagenet-p").changed(prepare={"steps": (("center_crop", 224.0),)})
+    renderer = Renderer(cropped)
+    with pytest.raises(SampleError, match="cannot be cropped"):
+        renderer.prepare(np.zeros((100, 300, 3), np.uint8))
