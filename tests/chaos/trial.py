@@ -209,12 +209,12 @@ class _Trial:
 
     def _check_failures(self) -> None:
         """Check that only touched images have failed, and that poisoned ones failed after few crashes."""
-        scene, reference = self._scene, self._stage.reference(self._scenario.selection)
+        scene = self._scene
         copy = self._stage.work / f"{scene.source.name}-copy"
-        made = scene.output.fetched(copy)
-        for problem in judge.sample_problems(made, reference, scene.touched, self._scenario.poisoned):
+        failed, problems = judge.failures(scene.output.fetched(copy), scene.touched, self._scenario.poisoned)
+        self._result.failed += failed
+        for problem in problems:
             self._problem(problem)
-        self._result.failed += judge.failed_samples(made)
         shutil.rmtree(copy, ignore_errors=True)
         if self._scenario.poisoned:
             crashes = Counter(self._stage.poison.with_suffix(".crashes").read_text().splitlines())

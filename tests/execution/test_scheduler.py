@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -28,45 +29,30 @@ from pipeline.execution.scheduler import (
     STRAGGLER_MIN_S,
     Scheduler,
 )
-from pipeline.execution.work import Attempt, CurrentItem, Event, Failed, Lost, Progress, Reading, Tally
+from pipeline.execution.work import Attempt, CurrentItem, Event, Failed, Lost, Progress, Tally
+from tests.factories.faulty_workers import Done
 
 Item = tuple[str, ...]
 
 
-@dataclass
-class Parts:
-    """Counts of processed images, each of which is a part."""
-
-    images: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def parts(self) -> int:
-        return self.images.total()
-
-    def add(self, other: "Parts") -> None:
-        self.images.update(other.images)
-
-    def readings(self) -> Iterator[Reading]:
-        yield from ()
-
-
-Script = Iterator[tuple[float, WorkerEvent[Parts]]]
-Fate = Callable[[int, Attempt[Item], str], WorkerEvent[Parts] | None]
+Script = Iterator[tuple[float, WorkerEvent[Done]]]
+Attempts = Callable[[int, Attempt[Any]], Script]
+Fate = Callable[[int, Attempt[Item], str], WorkerEvent[Done] | None]
 """Worker, attempt, image -> event that ends the attempt at this image, or None if it continues."""
 
 
 def process(worker: int, attempt: Attempt[Item], fate: Fate = lambda *_: None, seconds: float = 1.0) -> Script:
     """Process the images in order, and report each one if the attempt asks for it."""
-    parts = Parts()
+    parts = Done()
     for image in (each for each in attempt.work if each not in attempt.quarantined):
         if attempt.report_items:
             yield 0.0, WorkerReported(worker, CurrentItem(image))
         if (end := fate(worker, attempt, image)) is not None:
             yield seconds, end
             return
-        parts.images[image] += 1
-        yield seconds, WorkerReported(worker, Parts(parts.images.copy()))
-    if not attempt.work or not parts.images:
+        parts.samples[image] += 1
+        yield seconds, WorkerReported(worker, Done(parts.samples.copy()))
+    if not attempt.work or not parts.samples:
         yield 0.0, WorkerReported(worker, parts)
     yield 0.0, AttemptFinished(worker)
 
@@ -80,25 +66,26 @@ def crash_at(*images: str) -> Fate:
 class Outcome:
     """The events and the state after a run."""
 
-    engine: SimulatedEngine[Item, Parts]
-    events: list[Event[Parts, Item]]
-    scheduler: Scheduler[Item, Parts]
+    engine: SimulatedEngine[Item, Done]
+    events: list[Event[Done, Item]]
+    scheduler: Scheduler[Item, Done]
 
     @property
     def done(self) -> Counter[str]:
-        tally = Tally(Parts)
+        tally = Tally(Done)
         for event in self.events:
             tally.add(event)
-        return tally.total().images
+        return tally.total().samples
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-def run(
-    items: Iterable[Item], workers: int, attempt: Callable[[int, Attempt[Item]], Script], **start: object
-) -> Outcome:
-    engine: SimulatedEngine[Item, Parts] = SimulatedEngine(attempt, **start)
+def run(items: Iterable[Item], workers: int, attempt: Attempts = process, fate: Fate | None = None, **start) -> Outcome:
+    """Run work items, with a fate at images or with a script for each attempt."""
+    if fate:
+        attempt = partial(process, fate=fate)
+    engine: SimulatedEngine[Item, Done] = SimulatedEngine(attempt, **start)
     scheduler = Scheduler(engine, workers)
     return Outcome(engine, list(scheduler.run(iter(items))), scheduler)
 
@@ -108,7 +95,7 @@ ALL = Counter("abcdef")
 
 
 def test_all_items_are_done_once_in_parallel() -> None:
-    outcome = run(ITEMS, 2, process)
+    outcome = run(ITEMS, 2)
     assert outcome.done == ALL
     assert (outcome.engine.now(), outcome.engine.busy_seconds) == (3.0, 6.0)
     finished = [(event.index, event.place) for event in outcome.of(Progress) if event.finished]
@@ -117,11 +104,11 @@ def test_all_items_are_done_once_in_parallel() -> None:
 
 
 def test_no_worker_is_started_without_work() -> None:
-    assert run(ITEMS[:1], 8, process).engine.alive == {0}
+    assert run(ITEMS[:1], 8).engine.alive == {0}
 
 
 def test_workers_are_kept_between_runs_and_killed_by_close() -> None:
-    outcome = run(ITEMS, 2, process)
+    outcome = run(ITEMS, 2)
     again = Outcome(outcome.engine, list(outcome.scheduler.run(iter(ITEMS))), outcome.scheduler)
     assert sorted(event.index for event in again.of(Progress) if event.finished) == [2, 3]
     assert outcome.engine.alive == {0, 1}
@@ -133,7 +120,7 @@ def test_items_are_read_as_workers_become_free() -> None:
     """Memory use does not depend on the number of items."""
     read = count()
     items = ((f"image {next(read)}",) for _ in range(1000))
-    engine: SimulatedEngine[Item, Parts] = SimulatedEngine(process)
+    engine: SimulatedEngine[Item, Done] = SimulatedEngine(process)
     finished, ahead = 0, []
     for event in Scheduler(engine, 4).run(items):
         finished += isinstance(event, Progress) and event.finished
@@ -143,7 +130,7 @@ def test_items_are_read_as_workers_become_free() -> None:
 
 
 def test_images_that_crash_workers_are_quarantined() -> None:
-    outcome = run(ITEMS, 2, lambda worker, attempt: process(worker, attempt, crash_at("a", "c")))
+    outcome = run(ITEMS, 2, fate=crash_at("a", "c"))
     assert outcome.done == ALL - Counter("ac")
     failed = outcome.of(Failed)
     # the first attempt, then three per image
@@ -154,13 +141,7 @@ def test_images_that_crash_workers_are_quarantined() -> None:
 
 def test_exceptions_quarantine_no_image() -> None:
     """An exception, for example of a full disk, does not blame an image."""
-    outcome = run(
-        ITEMS,
-        2,
-        lambda worker, attempt: process(
-            worker, attempt, lambda *at: WorkerFailed(worker, "full") if at[2] == "b" else None
-        ),
-    )
+    outcome = run(ITEMS, 2, fate=lambda worker, _, image: WorkerFailed(worker, "full") if image == "b" else None)
     (lost,) = outcome.of(Lost)
     assert (lost.index, lost.work, lost.reason) == (0, ITEMS[0], "full")
     assert lost.place.startswith("worker ")
@@ -171,20 +152,20 @@ def test_exceptions_quarantine_no_image() -> None:
 def test_deaths_at_different_images_quarantine_none() -> None:
     met = set[str]()
 
-    def once(worker: int, attempt: Attempt[Item], image: str) -> WorkerEvent[Parts] | None:
+    def once(worker: int, attempt: Attempt[Item], image: str) -> WorkerEvent[Done] | None:
         if image in met or image not in "abc":
             return None
         met.add(image)
         return WorkerDied(worker, "lost")
 
-    outcome = run(ITEMS, 2, lambda worker, attempt: process(worker, attempt, once))
+    outcome = run(ITEMS, 2, fate=once)
     assert outcome.done == ALL
     assert [event.attempt for event in outcome.of(Failed)] == [1, 2, 3]
 
 
 def test_an_item_is_given_up_after_the_maximum_number_of_failures() -> None:
     item = tuple(f"image {index}" for index in range(MAX_FAILURES))
-    (lost,) = run([item], 1, lambda worker, attempt: process(worker, attempt, crash_at(*item))).of(Lost)
+    (lost,) = run([item], 1, fate=crash_at(*item)).of(Lost)
     assert lost.work == item
 
 
@@ -262,10 +243,10 @@ def test_remaining_workers_do_the_work_of_a_lost_one() -> None:
 
 def test_an_idle_worker_that_dies_is_replaced() -> None:
     """No attempt failed, because the worker was idle."""
-    deaths: dict[int, list[tuple[float, WorkerEvent[Parts]]]] = {
+    deaths: dict[int, list[tuple[float, WorkerEvent[Done]]]] = {
         0: [(0.0, WorkerStarted(0, "")), (5.0, WorkerDied(0, "killed"))]
     }
-    engine: SimulatedEngine[Item, Parts] = SimulatedEngine(
+    engine: SimulatedEngine[Item, Done] = SimulatedEngine(
         process, lambda worker: deaths.get(worker, [(0.0, WorkerStarted(worker, ""))])
     )
     scheduler = Scheduler(engine, 2)
@@ -274,9 +255,7 @@ def test_an_idle_worker_that_dies_is_replaced() -> None:
 
 
 def test_work_goes_to_the_worker_that_starts_first() -> None:
-    outcome = run(
-        ITEMS, 2, process, start=lambda worker: [(100.0 if worker == 0 else 1.0, WorkerStarted(worker, f"{worker}"))]
-    )
+    outcome = run(ITEMS, 2, start=lambda worker: [(100.0 if worker == 0 else 1.0, WorkerStarted(worker, f"{worker}"))])
     assert outcome.done == ALL
     assert {event.place for event in outcome.of(Progress) if event.finished} == {"1"}
     assert outcome.engine.now() == 1.0 + 6.0
@@ -284,7 +263,7 @@ def test_work_goes_to_the_worker_that_starts_first() -> None:
 
 def failing(
     error: UserError | UnreachableError | None = None, until: int = 10**9
-) -> Callable[[int], list[tuple[float, WorkerEvent[Parts]]]]:
+) -> Callable[[int], list[tuple[float, WorkerEvent[Done]]]]:
     """Return a script where the start of all workers before ``until`` fails."""
     return lambda worker: [
         (
@@ -295,7 +274,7 @@ def failing(
 
 
 def test_a_failed_start_counts_as_a_failure_of_the_next_item() -> None:
-    outcome = run(ITEMS[:1], 1, process, start=failing(until=MAX_ATTEMPTS - 1))
+    outcome = run(ITEMS[:1], 1, start=failing(until=MAX_ATTEMPTS - 1))
     assert outcome.done == Counter("abc")
     assert [event.reason for event in outcome.of(Failed)] == ["cannot start a worker: no memory"] * (MAX_ATTEMPTS - 1)
 
@@ -304,45 +283,45 @@ def test_repeated_failed_starts_stop_the_run() -> None:
     with pytest.raises(
         UnfinishedError, match=rf"no memory \({MAX_FAILED_STARTS} times in a row\).*Write another script"
     ):
-        run([(name,) for name in "abcdefgh"], 2, process, start=failing())
+        run([(name,) for name in "abcdefgh"], 2, start=failing())
 
 
 def test_user_errors_at_start_stop_the_run_earlier() -> None:
     with pytest.raises(UserError, match="the frost textures are missing"):
-        run(ITEMS, 2, process, start=failing(UserError("the frost textures are missing")))
+        run(ITEMS, 2, start=failing(UserError("the frost textures are missing")))
 
 
 def test_a_store_that_does_not_answer_at_start_ends_the_run() -> None:
     with pytest.raises(UnreachableError, match="no answer"):
-        run(ITEMS, 2, process, start=failing(UnreachableError("no answer"), until=1))
+        run(ITEMS, 2, start=failing(UnreachableError("no answer"), until=1))
 
 
 def test_workers_that_never_start_are_waited_for() -> None:
     """The cluster may still grow, so nothing is given up."""
     with pytest.raises(RuntimeError, match=r"stuck at .* no worker has a signal left"):
-        run(ITEMS, 2, process, start=lambda worker: [])
+        run(ITEMS, 2, start=lambda worker: [])
 
 
 def test_a_tally_drops_failed_attempts() -> None:
-    tally = Tally(Parts)
+    tally = Tally(Done)
     for event, total in (
-        (Progress(0, "a", Parts(Counter(a=1))), 1),
-        (Progress(1, "b", Parts(Counter(b=5))), 6),
-        (Progress(0, "a", Parts(Counter(a=3))), 8),
+        (Progress(0, "a", Done(Counter(a=1))), 1),
+        (Progress(1, "b", Done(Counter(b=5))), 6),
+        (Progress(0, "a", Done(Counter(a=3))), 8),
         (Failed(0, "a", 1, "it crashed"), 5),
-        (Progress(1, "b", Parts(Counter(b=6)), finished=True), 6),
-        (Progress(0, "a", Parts(Counter(a=2))), 8),
+        (Progress(1, "b", Done(Counter(b=6)), finished=True), 6),
+        (Progress(0, "a", Done(Counter(a=2))), 8),
         (Lost(0, "work", "it crashed"), 6),
     ):
         tally.add(event)
-        assert tally.total().images.total() == total
+        assert tally.total().samples.total() == total
 
 
 def test_the_cost_per_event_does_not_depend_on_the_workers() -> None:
     """The number of calls of ``now`` per event does not depend on the number of workers."""
     calls = 0
 
-    class Counting(SimulatedEngine[Item, Parts]):
+    class Counting(SimulatedEngine[Item, Done]):
         def now(self) -> float:
             nonlocal calls
             calls += 1
@@ -401,7 +380,7 @@ def test_a_failed_item_is_not_split_while_others_work() -> None:
 def test_an_item_is_split_only_once() -> None:
     """Only the piece with the image that crashes workers is retried."""
     items = [Bundle(("g",)), Bundle(("h",)), Bundle(("i",)), Bundle(tuple("bcdefa"))]
-    outcome = run(items, 4, lambda worker, attempt: process(worker, attempt, crash_at("a")))
+    outcome = run(items, 4, fate=crash_at("a"))
     assert outcome.done == Counter("bcdefghi")
     whole, *others = outcome.of(Failed)
     assert whole.index == 3
@@ -424,8 +403,8 @@ def test_an_interrupted_run_keeps_what_is_soon_published(
         steps = process(worker, attempt)
         return ((duration, event) for duration, (_, event) in zip((*seconds, 0), steps, strict=True))
 
-    class InterruptedEngine(SimulatedEngine[Item, Parts]):
-        def wait(self, timeout: float) -> Sequence[WorkerEvent[Parts]]:
+    class InterruptedEngine(SimulatedEngine[Item, Done]):
+        def wait(self, timeout: float) -> Sequence[WorkerEvent[Done]]:
             if not interrupted and self.now() >= elapsed:
                 interrupted.append(self.now())
                 raise KeyboardInterrupt
@@ -433,14 +412,14 @@ def test_an_interrupted_run_keeps_what_is_soon_published(
 
     interrupted: list[float] = []
     engine = InterruptedEngine(attempt)
-    scheduler, tally = Scheduler(engine, 2), Tally(Parts)
+    scheduler, tally = Scheduler(engine, 2), Tally(Done)
     with suppress(KeyboardInterrupt):
         for event in scheduler.run(iter(ITEMS)):
             tally.add(event)
     for event in scheduler.drain():
         tally.add(event)
     assert interrupted
-    assert tally.total().images == Counter(images)
+    assert tally.total().samples == Counter(images)
     assert engine.now() <= interrupted[0] + FINISH_S
     scheduler.close()
     assert not engine.alive

@@ -25,7 +25,11 @@ class Done:
     """The samples that were made."""
 
     samples: Counter[str] = field(default_factory=Counter)
-    parts: int = 0
+
+    @property
+    def parts(self) -> int:
+        """Each sample is a part."""
+        return self.samples.total()
 
     def add(self, other: "Done") -> None:
         self.samples.update(other.samples)
