@@ -10,7 +10,6 @@ import pytest
 import corruptions
 from corruptions import c_bar
 from corruptions.catalogue import SEVERITIES
-from pipeline.datasets.opening import open_built
 from pipeline.errors import UserError
 from pipeline.evaluate.report.load import open_evaluation
 from pipeline.recipes import library
@@ -94,19 +93,6 @@ def test_list_shows_the_levels(robustshards: Run) -> None:
 
 
 # Exports and indexes
-
-
-def test_arrays_have_the_published_layout(small: Path, tmp_path: Path, robustshards: Run) -> None:
-    exported(robustshards, small, "cifar-npy", tmp_path / "files")
-    labels = np.load(tmp_path / "files" / "labels.npy")
-    assert (labels.dtype, labels.tolist()) == (np.int64, [0, 1, 2, 0, 1] * 5)
-    pixels = {row.key: open_built(str(small)).pick(row).pixels() for row in rows_of(small) if row.transform == "lines"}
-    np.testing.assert_array_equal(np.load(tmp_path / "files" / "lines.npy"), np.stack(list(pixels.values())))
-    facts = indexed(robustshards, tmp_path / "files", tmp_path / "index")
-    assert (facts["family"], facts["samples"], len(facts["steps"])) == ("c-bar", 50 * IMAGES, 50)
-    exported(robustshards, tmp_path / "index", "cifar-npy", tmp_path / "again", "--data", tmp_path / "files")
-    for file in (tmp_path / "files").glob("*.npy"):
-        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
 
 
 def test_folders_of_levels_and_of_severities_are_recognised(large: Path, tmp_path: Path, robustshards: Run) -> None:

@@ -17,53 +17,17 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from manifests import Row
 from pipeline.datasets.export import LAYOUTS, export
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import pixel_digest
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.tasks.lists import IMAGENET
 from tests.conftest import Run
-from tests.factories.data_sets import exported, rows_of
+from tests.factories.data_sets import exported, payload, rows_of
 from tests.factories.indexed_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
 
-
-def payload(data: Path, row: Row) -> bytes:
-    with open(data / row.shard, "rb") as shard:
-        shard.seek(row.offset or 0)
-        return shard.read(row.size or 0)
-
-
-@pytest.mark.parametrize(("layout", "pattern"), [("imagefolder", "{}/{}"), ("imagefolder-tfds", "{}_{}")])
-def test_imagefolder(built_once: Path, tmp_path: Path, robustshards: Run, layout: str, pattern: str) -> None:
-    (tmp_path / "classes.txt").write_text("class0\nclass1\nempty\n")
-    facts = exported(robustshards, built_once, layout, tmp_path / "out", "--classes", tmp_path / "classes.txt")
-    rows = rows_of(built_once)
-    assert facts["written"] == len(rows)
-    for row in rows:
-        folder = tmp_path / "out" / pattern.format(row.transform, row.level)
-        assert sorted(each.name for each in folder.iterdir()) == ["class0", "class1", "empty"]
-        file = folder / row.class_name / f"{row.source_id.rpartition('/')[2]}.JPEG"
-        assert file.read_bytes() == payload(built_once, row)
-    assert exported(robustshards, built_once, layout, tmp_path / "out")["there"] == len(rows)
-
-
-def test_cifar_arrays(cifar_c: Path, tmp_path: Path, robustshards: Run) -> None:
-    facts = exported(robustshards, cifar_c, "cifar-npy", tmp_path)
-    assert facts["written"] == 3
-    labels = np.load(tmp_path / "labels.npy")
-    assert labels.dtype == np.uint8
-    assert labels.tolist() == [0, 1, 2, 0, 1] * 5
-    rows = rows_of(cifar_c)
-    for name in ("contrast", "fog"):
-        array = np.load(tmp_path / f"{name}.npy")
-        assert (array.shape, array.dtype.name) == ((25, 32, 32, 3), "uint8")
-        mine = [row for row in rows if row.transform == name]
-        assert [row.level for row in mine] == [level for level in range(1, 6) for _ in range(5)]
-        for image, row in zip(array, mine, strict=True):
-            np.testing.assert_array_equal(image, np.load(io.BytesIO(payload(cifar_c, row))))
-    (tmp_path / "fog.npy").unlink()
-    assert exported(robustshards, cifar_c, "cifar-npy", tmp_path)["written"] == 1
+FOUR = ("imagefolder", "cifar-npy", "parquet", "imagenet-s-folder")
+"""Layouts of single images."""
 
 
 def names(column: str, values: Sequence[str], message: str | None = None) -> list[tuple[object, ...]]:
@@ -107,7 +71,7 @@ def test_names_in_a_manifest_that_are_no_names_of_files_are_refused(
     assert column != "transform" or not (tmp_path / "a").exists()
 
 
-def test_equal_file_names_in_one_class_are_joined_or_refused(tmp_path: Path) -> None:
+def test_equal_file_names_are_joined_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
     change_rows(data, source_id=lambda place, row: ["cat/a/x", "/x"][place])
     done = export(str(data), "imagefolder", str(tmp_path / "out"))
@@ -116,34 +80,31 @@ def test_equal_file_names_in_one_class_are_joined_or_refused(tmp_path: Path) -> 
     change_rows(data, source_id=lambda place, row: ["cat/a/x", "cat/a__x"][place])
     with pytest.raises(UserError, match=r"'cat/a/x' and 'cat/a__x' have the same file name .*a__x': rename one"):
         export(str(data), "imagefolder", str(tmp_path / "other"))
+    change_rows(data, source_id=lambda place, row: ["cat/Image", "cat/image"][place])
+    assert export(str(data), "imagefolder", str(tmp_path / "exact")).written == 2
+    monkeypatch.setattr("pipeline.datasets.export.target._ignores_case", lambda folder: True)
+    with pytest.raises(UserError, match="'cat/Image' and 'cat/image' have the same file name"):
+        export(str(data), "imagefolder", str(tmp_path / "folding"))
 
 
-def test_frames(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
-    assert exported(robustshards, sequences, "frames", tmp_path)["written"] == 6 * 31
+@pytest.mark.parametrize(("layout", "files"), [("frames", 6 * 31), ("mp4", 6)])
+def test_sequences(sequences: Path, tmp_path: Path, robustshards: Run, layout: str, files: int) -> None:
+    """The loader of ImageNet-P reads videos with OpenCV."""
+    assert exported(robustshards, sequences, layout, tmp_path)["written"] == files
     for row in rows_of(sequences):
         folder = row.transform if row.level == 1 else f"{row.transform}_{row.level}"
         place = tmp_path / folder / row.class_name / row.source_id.rpartition("/")[2]
+        video = cv2.VideoCapture(f"{place}.mp4")
         with tarfile.open(sequences / row.shard) as tar:
             for index in range(31):
                 file = tar.extractfile(f"{row.key}.{index:03d}.jpg")
                 assert file is not None
-                assert (place / f"{index:03d}.jpg").read_bytes() == file.read()
-
-
-def test_mp4_is_readable_with_opencv(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
-    """The loader of ImageNet-P reads frames with OpenCV's VideoCapture."""
-    assert exported(robustshards, sequences, "mp4", tmp_path)["written"] == 6
-    for row in rows_of(sequences):
-        folder = row.transform if row.level == 1 else f"{row.transform}_{row.level}"
-        video = cv2.VideoCapture(str(tmp_path / folder / row.class_name / f"{row.source_id.rpartition('/')[2]}.mp4"))
-        with tarfile.open(sequences / row.shard) as tar:
-            for index in range(31):
+                if layout == "frames":
+                    assert (place / f"{index:03d}.jpg").read_bytes() == file.read()
+                    continue
                 there, frame = video.read()
                 assert there
-                file = tar.extractfile(f"{row.key}.{index:03d}.jpg")
-                assert file is not None
-                expected = np.asarray(Image.open(file)).astype(int)
-                assert np.abs(frame[..., ::-1].astype(int) - expected).mean() < 6
+                assert np.abs(frame[..., ::-1].astype(int) - np.asarray(Image.open(file))).mean() < 6
         assert not video.read()[0]
 
 
@@ -303,7 +264,7 @@ def test_classes_in_another_order_than_the_labels_warn(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "classes.txt").read_text().splitlines() == ["ant", "cat", "dog"]
 
 
-@pytest.mark.parametrize("layout", ["imagefolder", "cifar-npy", "parquet", "imagenet-s-folder"])
+@pytest.mark.parametrize("layout", FOUR)
 def test_an_export_of_another_manifest_is_refused(tmp_path: Path, layout: str) -> None:
     data, out = index_of(write_folders(tmp_path / "data", ["cat", "dog"])), str(tmp_path / "out")
     first = export(str(data), layout, out)
@@ -328,8 +289,8 @@ DAMAGES: tuple[Callable[[bytes], bytes], ...] = (
 )
 
 
-@pytest.mark.parametrize("layout", ["imagefolder", "cifar-npy", "parquet", "imagenet-s-folder"])
-def test_changed_files_are_written_again(tmp_path: Path, layout: str) -> None:
+@pytest.mark.parametrize("layout", FOUR)
+def test_changed_files_are_written_again_and_folders_in_their_place_refused(tmp_path: Path, layout: str) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
     total = export(str(data), layout, str(tmp_path / "out")).written
     names = set(files_in(tmp_path / "out")) - {"export.toml", "classes.txt"}
@@ -340,6 +301,12 @@ def test_changed_files_are_written_again(tmp_path: Path, layout: str) -> None:
         done = export(str(data), layout, str(tmp_path / "out"))
         assert (done.written, done.there) == (1, total - 1)
         assert path.read_bytes() == content
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(UserError, match=rf"{re.escape(str(path))}: .*remove it"):
+            export(str(data), layout, str(tmp_path / "out"))
+        path.rmdir()
+        export(str(data), layout, str(tmp_path / "out"))
 
 
 def test_additional_files_and_folders_are_refused(tmp_path: Path) -> None:
@@ -464,23 +431,3 @@ def test_exports_resume_after_a_full_disk(large_sets: tuple[Path, Path], small_d
     assert done.there == len(set(half) - {"export.toml", "classes.txt"})
     assert tomllib.loads((out / "export.toml").read_text())["state"] == "finished"
     assert not list(out.rglob("*.partial"))
-
-
-def test_names_that_differ_only_in_case_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
-    change_rows(data, source_id=lambda place, row: ["cat/Image", "cat/image"][place])
-    assert export(str(data), "imagefolder", str(tmp_path / "out")).written == 2
-    monkeypatch.setattr("pipeline.datasets.export.target._ignores_case", lambda folder: True)
-    with pytest.raises(UserError, match="'cat/Image' and 'cat/image' have the same file name"):
-        export(str(data), "imagefolder", str(tmp_path / "folding"))
-
-
-@pytest.mark.parametrize("layout", ["imagefolder", "cifar-npy", "parquet", "imagenet-s-folder"])
-def test_a_folder_with_the_name_of_a_file_is_an_error(tmp_path: Path, layout: str) -> None:
-    data, out = index_of(write_folders(tmp_path / "data", ["cat", "dog"])), tmp_path / "out"
-    export(str(data), layout, str(out))
-    place = min(path for path in out.rglob("*") if path.suffix in (".png", ".npy", ".parquet"))
-    place.unlink()
-    place.mkdir()
-    with pytest.raises(UserError, match=rf"{re.escape(str(place))}: .*remove it"):
-        export(str(data), layout, str(out))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import robustshards as rs
@@ -47,6 +48,9 @@ def test_a_data_set_has_the_images_of_the_library_and_its_exports_are_recognised
     assert (facts["samples"], facts["faults"], facts["deep_faults"]) == (len(rows), [], [])
     for layout in layouts:
         exported(robustshards, data, layout, tmp_path / layout)
+        if layout == "cifar-npy":  # as published
+            dtype = np.load(tmp_path / layout / "labels.npy").dtype
+            assert dtype == (np.int64 if recipe.family.name == "c-bar" else np.uint8)
         facts = robustshards.facts("index", tmp_path / layout, "--out", tmp_path / f"{layout} index", *levels)
         assert (facts["family"], facts["samples"]) == (recipe.family.name, len(rows))
         found = [(row.transform, row.level, row.pixel_sha256) for row in rows_of(tmp_path / f"{layout} index")]

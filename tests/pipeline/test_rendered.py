@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -212,15 +213,7 @@ def test_source_of_somebody_elses_folder_must_be_confirmed(own_source: Path, tmp
     assert trusted_locations.recall(str(tmp_path / "copied"), "source") is None
 
 
-def test_other_libraries_are_refused(own_source: Path, tmp_path: Path, robustshards: Run) -> None:
-    data = render(own_source, tmp_path / "data", robustshards)
-    recipe = data / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace('numpy = "', 'numpy = "1.'))
-    with pytest.raises(UserError, match=r"numpy is .* instead of 1\..*render it again"):
-        next(open_data_set(str(data)).samples())
-
-
-def test_changed_listing_or_conditions_are_refused(own_source: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_a_changed_listing_is_refused(own_source: Path, tmp_path: Path, robustshards: Run) -> None:
     data = render(own_source, tmp_path / "data", robustshards)
     shutil.copytree(data, tmp_path / "other")
     with open(tmp_path / "other" / "listing.parquet", "ab") as file:
@@ -237,10 +230,6 @@ def test_changed_listing_or_conditions_are_refused(own_source: Path, tmp_path: P
     assert "listing.parquet: label is 1000000000000" in robustshards.refuse(
         "verify", tmp_path / "other", "--quick", "--data", own_source
     )
-    recipe = data / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace('"contrast"', '"fog"'))
-    with pytest.raises(UserError, match="different transforms and levels"):
-        open_data_set(str(data))
 
 
 def test_interrupted_render_is_not_taken_for_a_data_set(own_source: Path, tmp_path: Path, robustshards: Run) -> None:
@@ -253,12 +242,21 @@ def test_interrupted_render_is_not_taken_for_a_data_set(own_source: Path, tmp_pa
     assert (render(own_source, data, robustshards) / "recipe.toml").read_bytes() == recipe
 
 
-def test_declared_number_of_images_takes_no_memory(own_source: Path, tmp_path: Path, robustshards: Run) -> None:
-    data = render(own_source, tmp_path / "data", robustshards)
-    table = data / "rendered.toml"
-    table.write_text(table.read_text().replace("images = 6", "images = 99999999999"))
-    with pytest.raises(UserError, match=r"has 99999999999 images, but listing.parquet has 6"):
-        open_data_set(str(data))
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("recipe.toml", 'numpy = "', 'numpy = "1.', r"numpy is .* instead of 1\..*render it again"),
+        ("recipe.toml", '"contrast"', '"fog"', "different transforms and levels"),
+        ("rendered.toml", "images = 6", "images = 99999999999", "has 99999999999 images, but listing.parquet has 6"),
+    ],
+)
+def test_changed_settings_are_refused_before_they_take_memory(
+    file: str, old: str, new: str, message: str, own_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    path = render(own_source, tmp_path / "data", robustshards) / file
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(UserError, match=message):
+        next(open_data_set(str(tmp_path / "data")).samples())
 
 
 def test_readers_close_the_files_of_the_cache(rendered_once: Path, tmp_path: Path) -> None:
@@ -320,25 +318,29 @@ def test_cache_states_its_size_and_holds_prepared_photographs(rendered_once: Pat
     assert pixels_of(cached(rendered_once, tmp_path)) == expected
 
 
-def test_unfinished_and_damaged_entries_are_made_again(rendered_once: Path, tmp_path: Path) -> None:
-    expected = pixels_of(cached(rendered_once, tmp_path))
-    (file,) = tmp_path.rglob(PIXELS_FILE)
-    content_before = file.read_bytes()
+def damage(file: Path) -> None:
     with open(file, "r+b") as opened:
         opened.seek(37 * 4096 + 1000)
         opened.write(b"damaged")
-    assert pixels_of(cached(rendered_once, tmp_path)) == expected
-    assert file.read_bytes() == content_before
 
 
-def test_exchanged_entries_are_made_again(rendered_once: Path, tmp_path: Path) -> None:
-    """Pixels and digest of two photographs are exchanged together."""
+def exchange(file: Path) -> None:
+    """Exchange pixels and digests of two photographs together."""
+    for path, size in ((file, 37 * 4096), (file.with_name(DIGESTS_FILE), 32)):
+        content = path.read_bytes()
+        path.write_bytes(content[size : 2 * size] + content[:size] + content[2 * size :])
+
+
+@pytest.mark.parametrize("change", [damage, exchange])
+def test_changed_entries_of_the_cache_are_made_again(
+    change: Callable[[Path], None], rendered_once: Path, tmp_path: Path
+) -> None:
     expected = pixels_of(cached(rendered_once, tmp_path))
-    for name, size in ((PIXELS_FILE, 37 * 4096), (DIGESTS_FILE, 32)):
-        (file,) = tmp_path.rglob(name)
-        content = file.read_bytes()
-        file.write_bytes(content[size : 2 * size] + content[:size] + content[2 * size :])
+    (file,) = tmp_path.rglob(PIXELS_FILE)
+    before = file.read_bytes()
+    change(file)
     assert pixels_of(cached(rendered_once, tmp_path)) == expected
+    assert file.read_bytes() == before
 
 
 def test_cache_is_not_written_through_a_link(rendered_once: Path, tmp_path: Path) -> None:

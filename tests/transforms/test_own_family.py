@@ -14,6 +14,7 @@ import manifests
 from pipeline.images.resizers import prepare
 from pipeline.transforms.family import Condition, Rendering
 from pipeline.transforms.seeds import sample_seed
+from tests.factories.data_sets import payload
 from tests.factories.own_family import FACTORIES, FAMILY_ALONE, VERSION, OwnFamily, install, own_family
 from tests.factories.own_waves import FAMILY
 
@@ -63,9 +64,7 @@ def test_rows_have_its_pixels_versions_and_libraries(waves: Path, small_source: 
         with Image.open(small_source / row.origin) as image:
             prepared = prepare(np.asarray(image.convert("RGB")), [("square", 32)])
         render = FAMILY.render(Condition(row.transform, row.level), Rendering("imagenet", None))
-        with open(waves / row.shard, "rb") as shard:
-            shard.seek(row.offset or 0)
-            built = np.asarray(Image.open(io.BytesIO(shard.read(row.size or 0))))
+        built = np.asarray(Image.open(io.BytesIO(payload(waves, row))))
         expected = render(prepared, sample_seed(0, row.source_id, row.transform, row.level))
         np.testing.assert_array_equal(built, expected)
         assert (built != prepared).any()
