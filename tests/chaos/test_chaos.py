@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.__main__ import main
 from tests.chaos.log import Fault, Log
 from tests.chaos.report import BEGIN, DESCRIPTIONS, END, Run, write_page
 from tests.chaos.scenarios import SCENARIOS, Scenario, shares
@@ -55,23 +54,6 @@ def test_page_keeps_text_around_the_figures_and_names_failures(tmp_path: Path) -
     assert "old figures" not in text
     assert "FAILED: build 1: 4 missing files: a, b" in text
     assert not run.passed()
-
-
-def test_page_without_markers_is_not_changed(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("no markers\n")
-    with pytest.raises(ValueError, match="no markers for the figures"):
-        write_page(Run(1, 1, 1.0, [], []), page)
-    assert page.read_text() == "no markers\n"
-
-
-def test_missing_page_is_an_error_before_any_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["chaos", "--report", str(tmp_path / "none.md")])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    assert "No such file" in capsys.readouterr().err
 
 
 def test_page_of_faults_has_markers() -> None:

@@ -51,13 +51,6 @@ def test_keywords_are_the_settings_of_the_command(
     assert python_only <= keywords.keys()
 
 
-def test_page_describes_every_argument_of_functions() -> None:
-    text = python_page.page()
-    functions = [getattr(rs, name) for name in rs.__all__ if inspect.isfunction(getattr(rs, name))]
-    names = {parameter for function in functions for parameter in inspect.signature(function).parameters}
-    assert [name for name in sorted(names) if f"\n- `{name}`: " not in text] == []
-
-
 def test_docstrings_are_split_into_sections() -> None:
     docstring = "Return it.\n\nArgs:\n    one: First,\n        and more.\n\nSource: A paper."
     assert python_page.sections(docstring) == [

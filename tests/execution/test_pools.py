@@ -1,12 +1,8 @@
 """The choice of the engine, and builds with local worker processes."""
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from pipeline.errors import UserError
@@ -21,10 +17,9 @@ from pipeline.execution.pools import (
     open_pool,
     parse_executor,
 )
-from tests.conftest import Run
+from tests.factories.commands import python
 from tests.factories.data_sets import data_digests
 from tests.factories.faulty_workers import FaultPlan, FaultyWorker
-from tests.factories.processes import is_local_worker
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4", "--workers", "2")
 
@@ -69,16 +64,6 @@ def test_too_many_local_workers_are_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_build_refuses_local_with_an_address_before_any_work(
-    tmp_path: Path, small_source: Path, robustshards: Run
-) -> None:
-    locations = ("--source", small_source, "--out", tmp_path / "data")
-    assert "omit --address" in robustshards.refuse(
-        "build", "imagenet-c", *locations, "--executor", "local", "--address", "127.0.0.1:1"
-    )
-    assert not (tmp_path / "data").exists()
-
-
 PROGRAM = """
 import sys
 from pipeline.cli.app import main
@@ -94,27 +79,8 @@ def test_a_small_build_does_not_import_ray_and_has_the_same_bytes(
     tmp_path: Path, small_source: Path, built_once: Path
 ) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION, "--json")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, command)], capture_output=True, text=True, timeout=200, check=False
-    )
+    done = python("-c", PROGRAM, *command)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["shards_made"] == 8
     assert done.stderr.splitlines()[-1] == "[]"
     assert data_digests(tmp_path / "data") == data_digests(built_once)
-
-
-def test_killing_the_command_leaves_no_worker(photographs: Path, tmp_path: Path) -> None:
-    command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c", "--source", str(photographs)]
-    command += ["--out", str(tmp_path), "--executor", "local", "--workers", "2", "--shard-size", "1"]
-    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    limit = time.monotonic() + 300
-    while len(list(tmp_path.glob("manifest/*.parquet"))) < 5:
-        assert time.monotonic() < limit, "no shards were built"
-        time.sleep(0.01)
-    workers = [each for each in psutil.Process(driver.pid).children(recursive=True) if is_local_worker(each)]
-    assert len(workers) == 2
-    driver.kill()
-    driver.wait()
-    _, alive = psutil.wait_procs(workers, timeout=60)
-    assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
-    assert not (tmp_path / "manifest.parquet").exists()

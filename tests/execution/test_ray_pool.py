@@ -59,14 +59,6 @@ def test_images_and_samples_that_crash_workers_are_quarantined(driver: ProcessPo
     assert all("process " in event.place and "worker process has died" in event.reason for event in report.failed)
 
 
-def test_unrelated_deaths_quarantine_no_image(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
-    faults = tuple(Fault(f"{image}.left", signal.SIGKILL, once=True) for image in ITEMS[0])
-    report = driver.submit(run, tmp_path, faults).result()
-    assert report.lost == []
-    assert report.done.samples == Counter(ALL)
-    assert len(report.failed) == len(ITEMS[0])
-
-
 @pytest.mark.parametrize("fault", [Fault("b", None), Fault("end", signal.SIGKILL)])
 def test_work_that_fails_without_a_suspect_is_given_up(
     driver: ProcessPoolExecutor, tmp_path: Path, fault: Fault

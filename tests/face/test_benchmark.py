@@ -2,8 +2,6 @@
 
 import gc
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 import robustshards as rs
 from pipeline.recipes.schema import Recipe
 from robustshards.benchmarking import _with_clean
+from tests.factories.commands import python
 from tests.factories.small_models import other, tiny
 
 SCRIPT = """
@@ -96,16 +95,6 @@ def test_second_call_predicts_nothing_and_reports_the_same(
     assert capfd.readouterr() == ("", "")
 
 
-def test_predictions_equal_those_of_a_build(
-    benchmarked: tuple[rs.Benchmark, Path], small_source: Path, tmp_path: Path
-) -> None:
-    rs.build(recipes()[0], small_source, tmp_path / "built", limit=3, workers=1)
-    built = rs.evaluate(tiny(), tmp_path / "built", tmp_path / "out", name="lab/tiny", batch_size=8)
-    rendered = Path(benchmarked[0].evaluations[1].output)
-    assert (tmp_path / "out/predictions.parquet").read_bytes() == (rendered / "predictions.parquet").read_bytes()
-    assert built.predictions.num_rows == 12
-
-
 def test_notebooks_and_scripts_show_the_report(benchmarked: tuple[rs.Benchmark, Path]) -> None:
     found, _ = benchmarked
     assert repr(found) == "<Benchmark 'Robustness report': 2 models on 3 data sets>"
@@ -117,10 +106,7 @@ def test_notebooks_and_scripts_show_the_report(benchmarked: tuple[rs.Benchmark, 
 
 def test_script_with_a_loader_process_shows_progress_and_loads_no_ray(small_source: Path, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py", str(small_source)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = python("script.py", small_source, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert 0 <= float(done.stdout) <= 1
     steps = [line.split(" ━")[0].rstrip() for line in done.stderr.splitlines()]

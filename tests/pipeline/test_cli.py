@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
@@ -37,7 +36,7 @@ from pipeline.text import rate
 from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import GROUPS
 from tests.conftest import Run, write_small_source
-from tests.factories.commands import run_process
+from tests.factories.commands import PROGRAM, python, run_process
 from tests.golden.names import CORRUPTIONS, PERTURBATIONS
 
 
@@ -100,6 +99,7 @@ def test_plan_counts_and_measures(robustshards: Run, photographs: Path) -> None:
     done = robustshards("plan", "imagenet-c", "--source", photographs, "--shard-size", 5, "--measure", 1, "--json")
     facts = json.loads(done.stdout)
     assert (facts["images"], facts["classes"], facts["samples"], facts["shards"]) == (12, 5, 900, 3 * 75)
+    assert facts["source_kind"] == "imagefolder"
     assert 900 * 1000 < facts["bytes"] < 900 * 60_000
     assert 0 < facts["core_hours"] < 0.1
     assert facts["measured_images"] == 1
@@ -191,7 +191,7 @@ def test_dry_run_fails_as_a_build_does(small_source: Path, built: Path) -> None:
 
 
 def test_sigterm_ends_with_the_requested_exit_code(photographs: Path, tmp_path: Path) -> None:
-    command = [Path(sys.executable).parent / "robustshards", "build", "imagenet-c", "--source", photographs]
+    command = [PROGRAM, "build", "imagenet-c", "--source", photographs]
     command += ["--out", tmp_path / "data", "--preempted-exit", "75", "--json"]
     build = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert build.stderr is not None
@@ -220,7 +220,7 @@ for arguments in ("--help", "build --help", "evaluate --help", "build --sorce"):
     if heavy := {"cv2", "numba", "numpy", "pyarrow", "ray", "torch"} & sys.modules.keys():
         sys.exit(f"{arguments} loaded {heavy}")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = python("-c", program)
     assert done.returncode == 0, done.stderr
     assert (done.stdout + done.stderr).count("Usage") == 4
 

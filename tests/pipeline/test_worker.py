@@ -11,7 +11,7 @@ import pytest
 import manifests
 from pipeline.builder import worker
 from pipeline.builder.counts import BuildCounts
-from pipeline.builder.plan import WorkItem, listing_digest, make_blocks, make_plan
+from pipeline.builder.plan import WorkItem, make_blocks, make_plan
 from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.errors import SampleError
 from pipeline.execution.work import Attempt
@@ -228,12 +228,3 @@ def test_a_file_of_gigabytes_fails_without_being_read(tmp_path: Path) -> None:
     assert (report.failed, report.samples.total()) == (4, 12)
     errors = {row.error for row in rows_of(tmp_path / "data", source).values() if row.error}
     assert errors == {f"class0/sparse.jpg: refused: {3 * 2**30} bytes exceed the limit of {2**28} bytes"}
-
-
-def test_a_part_records_the_images_of_its_work_item(small_source: Path, tmp_path: Path) -> None:
-    """A later build compares them to detect that the source has grown or changed."""
-    build(small_source, tmp_path / "data")
-    block = only_block(small_source)
-    for task in block.tasks:
-        facts = manifests.read_facts(tmp_path / "data" / task.part)
-        assert (facts["images"], facts["listing"]) == ("6", listing_digest(block.images))
