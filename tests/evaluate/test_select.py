@@ -14,7 +14,6 @@ from typer.testing import Result
 import corruptions
 from pipeline.errors import UserError
 from pipeline.evaluate.report.text import to_markdown, to_text
-from pipeline.evaluate.report.write import page
 from pipeline.evaluate.selection.accuracies import MAX_NAMES, Accuracies, Kind, add_evaluations, read_trained
 from pipeline.evaluate.selection.analysis import SelectionSettings, analyse
 from pipeline.evaluate.selection.document import document, prediction_tables, terminal_tables
@@ -236,8 +235,9 @@ def test_names_are_escaped_on_the_page_and_in_csv(folder: Path) -> None:
     assert ["\noverlap,'=1+1," in lines, "\\x1b[2JBlur" in lines, "\x1b" in lines] == [True, True, False]
 
 
-def test_shades_of_a_terminal(folder: Path) -> None:
-    facts = analyse(SelectionSettings(threshold=0.8), read_trained("trained.csv"))
+def test_warnings_and_shades_of_a_terminal(folder: Path) -> None:
+    facts = analyse(SelectionSettings(threshold=0.8), read_trained("trained.csv"), warnings=["be\x1bware"])
+    assert document(facts, "").warnings == ["be ware"]
     scores = [[1.2, 0.9, 0.8, 0.5, 0.39], *[[0.1] * 5] * 4]
     facts |= {"overlaps": {"names": list("abcde"), "scores": scores}, "categories": None}
     assert "\na           ██████▒▒░░\n" in to_text(terminal_tables(document(facts, "")))
@@ -459,12 +459,3 @@ def test_undefined_overlaps_name_the_corruption(folder: Path) -> None:
     table[3] = table[0]
     with pytest.raises(UserError, match=r"2 MedianBlur.*corruption 2 does not change"):
         analyse(SelectionSettings(), (names, table))
-
-
-def test_the_page_shows_warnings(folder: Path) -> None:
-    trained = read_trained("trained.csv")
-    text = page(
-        document(analyse(SelectionSettings(threshold=0.8), trained, warnings=[f"beware of {HOSTILE}"]), "title")
-    )
-    assert "beware of &lt;script&gt;" in text
-    assert "Overlap score" in text

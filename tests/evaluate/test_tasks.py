@@ -25,18 +25,15 @@ from pipeline.evaluate.predict import preparation
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.predictor import check_unchanged
-from pipeline.evaluate.predict.preparation import Preparation, choose_preparation, parsed_steps
+from pipeline.evaluate.predict.preparation import choose_preparation, parsed_steps
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, RunTable, read_table
 from pipeline.evaluate.results.predictions import Outputs, read_predictions
 from pipeline.execution.resumable import SilentWatcher
-from pipeline.images.decoders import decode
 from pipeline.images.fingerprints import decoder_fingerprint
-from pipeline.images.resizers import prepare
 from pipeline.storage import LocalStore
-from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.tasks.library import load
 from pipeline.tasks.lists import IMAGENET, shipped_list
 from pipeline.tasks.schema import Task
@@ -211,18 +208,6 @@ def test_a_model_with_other_outputs_than_the_task_is_refused(few: Path, tmp_path
     assert not (tmp_path / "out" / "evaluation.toml").exists()
 
 
-def test_a_model_with_other_outputs_than_the_labels_is_refused(photographs: Path, tmp_path: Path) -> None:
-    index(str(photographs), str(tmp_path / "data"))
-    space = LabelSpace(numbering=Numbering.IMAGENET, classes=1000, present=200)
-    data = describe(tmp_path / "data", labels=space)
-    with pytest.raises(
-        UserError, match=r"on a: the model has 200 outputs, but the labels are 200 of the 1,000 classes"
-    ):
-        run(data, tmp_path / "out", loaded(lambda classes: torch.zeros(len(classes), 200)), steps=(("square", 8.0),))
-    done = run(data, tmp_path / "out", loaded(true_class), steps=(("square", 8.0),))
-    assert done.facts()["labels"] == "200 of the 1,000 classes of ImageNet, by WordNet id"
-
-
 # Preparation
 
 
@@ -232,7 +217,7 @@ def test_images_of_different_sizes_need_steps(few: Path, tmp_path: Path) -> None
     ):
         run(few, tmp_path / "out", loaded(true_class), steps=())
     done = run(few, tmp_path / "out", loaded(true_class), steps=(("square", 20.0),), input_size=0, resize="pillow-box")
-    assert done.complete
+    assert (done.complete, done.done.compared, done.done.changed) == (True, 3, 0)
     table = settings_of(tmp_path / "out").input
     assert (table.steps, table.resize, table.size) == ((("square", 20.0),), "pillow-box", 0)
     assert table.decoder == decoder_fingerprint("pillow")
@@ -332,31 +317,6 @@ def test_steps_are_refused_where_they_have_no_meaning(few: Path) -> None:
     sequences = replace(data, family_name="perturbations", task=None)
     with pytest.raises(UserError, match="data consists of sequences, which cannot be prepared"):
         choose_preparation(sequences, (("square", 8.0),), None, None)
-
-
-def test_originals_are_decoded_as_sources_decode_them(tmp_path: Path) -> None:
-    levels = np.random.default_rng(0).integers(0, 256, (20, 30, 4)).astype(np.uint8)
-    images = {
-        "alpha": Image.fromarray(levels, "RGBA"),
-        "deep": Image.fromarray(levels[:, :, 0].astype(np.uint16) * 257),
-        "grey": Image.fromarray(levels[:, :, 0]),
-        "colour": Image.fromarray(levels[:, :, :3]),
-    }
-    for name, image in images.items():
-        (tmp_path / "data" / name).mkdir(parents=True)
-        image.save(tmp_path / "data" / name / "image.png")
-    images["colour"].save(tmp_path / "data" / "colour" / "image.jpg")
-    (tmp_path / "data" / "colour" / "image.png").unlink()
-    index(str(tmp_path / "data"), str(tmp_path / "index"))
-    prepared = Preparation((("square", 8.0),), "pillow-bilinear")
-    samples = list(open_data_set(str(tmp_path / "index")).samples())
-    assert len(samples) == 4
-    for sample in samples:
-        original = decode((tmp_path / "data" / sample.row.shard).read_bytes())
-        assert np.array_equal(prepared.pixels(sample), prepare(original, prepared.steps))
-    model = loaded(lambda classes: torch.zeros(len(classes), 4))
-    done = run(tmp_path / "index", tmp_path / "out", model, steps=prepared.steps, input_size=0)
-    assert (done.done.compared, done.done.changed) == (4, 0)
 
 
 # Facts about the model

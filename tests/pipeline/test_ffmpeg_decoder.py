@@ -1,8 +1,6 @@
 """The decoder ``ffmpeg`` against FFmpeg's own decoding on x86-64, which it reproduces on every CPU."""
 
 import platform
-from importlib import resources
-from pathlib import Path
 
 import av
 import numpy as np
@@ -17,7 +15,6 @@ from corruptions.kernels.colour import ycbcr
 from pipeline.errors import SampleError
 from pipeline.images import decoders
 from pipeline.images.decoders import decode
-from pipeline.images.fingerprints import IMAGES
 from tests.factories.images import encoded, photograph
 
 pytestmark = pytest.mark.slow
@@ -132,22 +129,6 @@ def test_damaged_files_give_the_pixels_of_ffmpeg(chroma: str) -> None:
         decoded += 1
         np.testing.assert_array_equal(pixels, converted(frame_of(bytes(damaged))))
     assert decoded > 30
-
-
-@on_x86_64
-def test_bundled_images_have_the_pixels_of_ffmpeg() -> None:
-    for file in resources.files("pipeline.images").joinpath(IMAGES).iterdir():
-        data = file.read_bytes()
-        np.testing.assert_array_equal(decode(data, "ffmpeg"), converted(frame_of(data)), err_msg=file.name)
-
-
-@on_x86_64
-def test_photographs_have_the_pixels_of_ffmpeg(shared: Path) -> None:
-    files = sorted((shared / "images").rglob("*.JPEG"))
-    assert files
-    for file in files:
-        data = file.read_bytes()
-        np.testing.assert_array_equal(decode(data, "ffmpeg"), converted(frame_of(data)), err_msg=file.name)
 
 
 def test_rows_from_bottom_to_top_are_reversed() -> None:

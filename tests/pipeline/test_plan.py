@@ -1,4 +1,3 @@
-import re
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
@@ -11,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.builder.estimate import estimate
-from pipeline.builder.plan import SHARED_COST, WorkItem, make_blocks, make_plan, pieces_per_block
+from pipeline.builder.plan import WorkItem, make_blocks, make_plan, pieces_per_block
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.images.encoders import Jpeg
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
 from pipeline.sources.base import SourceImage
 from pipeline.sources.kinds import open_source
-from tests.conftest import ROOT
 
 IMAGENET_C = library.load("imagenet-c")
 
@@ -104,15 +102,6 @@ def test_pieces_minimise_the_estimated_build_time(
     blocks: int, workers: int, tasks: int, shared: int, pieces: int
 ) -> None:
     assert pieces_per_block(blocks, workers, tasks, shared) == pieces
-
-
-def test_shared_cost_matches_the_benchmark() -> None:
-    """docs/benchmark.md has milliseconds per output, with 75 outputs per image."""
-    page = (ROOT / "docs" / "benchmark.md").read_text()
-    stages = dict(re.findall(r"^\| &nbsp; (\w+) \| ([\d.]+) \|", page, re.MULTILINE))
-    shared = 75 * sum(float(stages[name]) for name in ("read", "decode", "prepare"))
-    each = sum(float(stages[name]) for name in ("transform", "encode", "check", "write", "publish"))
-    assert shared / each == pytest.approx(SHARED_COST, rel=0.3)
 
 
 @given(st.integers(1, 40), st.integers(1, 60))

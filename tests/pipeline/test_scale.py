@@ -9,8 +9,8 @@ import pytest
 from bench.scale import measure, write_empty_source
 from bench.scheduling import WANTED_BUSY, WANTED_WORKERS
 from bench.simulated_cluster import NO_TROUBLE, SPREAD, Listing, Simulation, Trouble, simulate
-from bench.worker_times import WorkerTimes, solve_times
-from pipeline.builder.plan import ShardTask, make_plan
+from bench.worker_times import WorkerTimes
+from pipeline.builder.plan import make_plan
 from pipeline.recipes import library
 from pipeline.render.warm_up import try_transforms
 
@@ -57,15 +57,6 @@ def test_workers_without_faults_are_busy_from_start_to_end() -> None:
     assert run.busy > 1 - 2 * SPREAD
 
 
-def test_repeated_preparation_is_not_useful() -> None:
-    """A block divided in two: each work item prepares its photographs, but only the first one counts as useful."""
-    run = simulated(1, 2, NO_TROUBLE)
-    assert run.items == 2
-    assert run.again == pytest.approx(2.6, rel=SPREAD)
-    assert run.making == pytest.approx(2.6 + 75 * 0.94, rel=SPREAD)
-    assert run.useful == pytest.approx(run.busy - run.again / run.up)
-
-
 @pytest.mark.parametrize("away_s", [0.0, 10_000.0])
 def test_attempt_of_a_lost_worker_is_void_and_retried(away_s: float) -> None:
     """The retry runs on a new worker if the machine returns at once, and otherwise on the first idle worker."""
@@ -95,10 +86,3 @@ def test_slow_workers_do_not_delay_a_build_on_many_workers() -> None:
     """A slow worker needs no longer for one work item than the others need for all of theirs."""
     trouble = replace(NO_TROUBLE, slow=0.02)
     assert simulated(50, 256, trouble).wall < 1.1 * simulated(50, 256, NO_TROUBLE).wall
-
-
-def test_solve_times_separates_photograph_and_output() -> None:
-    """10 photographs at 2 s, and outputs of 1 s and 3 s each. Together, the photographs are prepared once."""
-    one, two = (ShardTask(condition, 0, "") for condition in IMAGENET_C.conditions()[:2])
-    times = solve_times({one: 30.0, two: 50.0}, together=60.0, images=10, start=0.5)
-    assert times == WorkerTimes(2.0, {str(one.condition): 1.0, str(two.condition): 3.0}, 0.5)

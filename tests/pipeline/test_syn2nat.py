@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import corruptions
@@ -133,20 +132,3 @@ def test_preview_shows_what_was_drawn(candidates: Path, tmp_path: Path, robustsh
     scale = described(candidates, row)["draws"]["scale"]
     assert f'<span title="scale {scale}">scale {scale}</span>' in page
     assert page.count("<img loading") == 40
-
-
-def test_an_evaluation_is_reported_with_residual_robustness(
-    candidates: Path, photographs: Path, tmp_path: Path, robustshards: Run
-) -> None:
-    clean = ("build", "imagenet-syn2nat-clean", "--source", photographs, "--out", tmp_path / "clean")
-    assert robustshards(*clean, "--limit", IMAGES).returncode == 0
-    for data, out in ((candidates, "r"), (tmp_path / "clean", "n")):
-        command = ("evaluate", data, "--model", "tests.factories.small_models:five", "--out", tmp_path / out)
-        robustshards.succeed(*command, "--batch-size", 8, "--workers", 1)
-    robustshards.succeed("report", tmp_path / "r", tmp_path / "n", "--out", tmp_path / "report")
-    rows = pq.read_table(tmp_path / "report" / "report.parquet", filters=[("family", "=", "syn2nat")]).to_pylist()
-    lost = {row["transform"]: row["value"] for row in rows if row["metric"] == "residual robustness"}
-    assert lost.keys() == {"", *corruptions.names("candidates")}
-    counted = [lost[name] for name in corruptions.names("syn2nat")]
-    assert lost[""] == pytest.approx(float(np.mean(counted)))
-    assert "residual robustness by candidate" in (tmp_path / "report" / "report.md").read_text()

@@ -19,7 +19,9 @@ from pipeline.datasets.preview import preview
 from pipeline.datasets.samples import pixel_digest
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
+from pipeline.evaluate.predict.preparation import Preparation
 from pipeline.images.decoders import decode
+from pipeline.images.resizers import prepare
 from pipeline.tasks.library import chosen, load
 from pipeline.tasks.lists import IMAGENET, shipped_list
 from tests.conftest import ROOT, Run
@@ -339,11 +341,13 @@ def test_images_of_all_kinds_are_decoded_as_sources_do(tmp_path: Path) -> None:
     rows = {row.origin.rpartition("/")[2]: row for row in rows_of(out)}
     assert rows["damaged.jpg"].status == "failed"
     data_set = open_data_set(str(out))
+    prepared = Preparation((("square", 8.0),), "pillow-bilinear")
     for name in (*kinds, "png-in.jpeg"):
         expected = decode((folder / name).read_bytes())
         assert (rows[name].height, rows[name].width, rows[name].encoder) == (20, 30, "original")
         assert rows[name].pixel_sha256 == pixel_digest(expected)
         np.testing.assert_array_equal(data_set.pick(rows[name]).pixels(), expected)
+        np.testing.assert_array_equal(prepared.pixels(data_set.pick(rows[name])), prepare(expected, prepared.steps))
     assert not verify(str(out)).faults
     preview(str(out), str(tmp_path / "page.html"), images=10)
     assert (tmp_path / "page.html").read_text().count("data:image/jpeg;") == 4

@@ -1,11 +1,9 @@
 """Labels of sources: numbers, WordNet ids, other names, lists of classes, and what the labels count."""
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import UserError
@@ -108,27 +106,6 @@ def test_empty_folders_count(tmp_path: Path, empty: str, label: int) -> None:
 def test_system_folders_do_not_count(tmp_path: Path) -> None:
     make(tmp_path, *of_class(["3", "11"]), "__MACOSX/image.png", "lost+found/image.png")
     assert labels(open_source("imagefolder", str(tmp_path))) == {"11": 11, "3": 3}
-
-
-@given(st.sets(names, min_size=1, max_size=6))
-@settings(max_examples=60)
-def test_names_of_folders_decide_labels(folders: set[str]) -> None:
-    """The expected labels are stated here once more, independently of the rules of the package."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = make(Path(folder), *of_class(sorted(folders)))
-        numbers = [int(name) for name in folders if name.isdigit()]
-        if len(numbers) == len(folders) and len(set(numbers)) < len(numbers):
-            with pytest.raises(UserError, match="are the same number"):
-                open_source("imagefolder", str(root))
-            return
-        found = labels(open_source("imagefolder", str(root)))
-    ordered = sorted(folders)
-    expected = {name: ordered.index(name) for name in folders}
-    if len(numbers) == len(folders):
-        expected = {name: int(name) for name in folders}
-    elif folders <= set(IMAGENET):
-        expected = {name: IMAGENET.index(name) for name in folders}
-    assert found == expected
 
 
 # Other layouts
