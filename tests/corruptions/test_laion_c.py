@@ -14,7 +14,6 @@ from tests.factories.images import noise
 from tests.golden import fidelity
 
 NAMES = corruptions.names("laion-c")
-MIDDLE = np.s_[14:-14, 14:-14]
 PHOTOGRAPHS = (0, 92, 184, 276)
 """Tiles of the reference bank whose photographs the reference file has."""
 

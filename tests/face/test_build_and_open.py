@@ -1,7 +1,6 @@
 """``robustshards.build`` and ``robustshards.open``."""
 
 import base64
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from PIL import Image
 import robustshards as rs
 from tests.conftest import RAY, Run
 from tests.factories.commands import python
+from tests.factories.data_sets import data_digests
 from tests.factories.indexed_sets import index_of, write_folders
 
 SCRIPT = """
@@ -36,11 +36,6 @@ assert after == before, (before, after)
 """A script without ``if __name__ == "__main__"``: a worker process that imported it would start another build."""
 
 
-def digests(folder: Path) -> dict[str, str]:
-    files = [folder / "manifest.parquet", *sorted(folder.glob("shards/**/*.tar"))]
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 @pytest.mark.parametrize("executor", ["local", RAY])
 def test_script_without_main_guard_builds_silently_and_changes_nothing(
     executor: str, small_source: Path, tmp_path: Path
@@ -55,7 +50,7 @@ def test_build_writes_the_same_bytes_as_the_command(
 ) -> None:
     selection = ("--only", "contrast,brightness", "--severities", "1,3", "--encoder", "png")
     robustshards.succeed("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *selection)
-    assert digests(tmp_path / "data") == digests(data_folder)
+    assert data_digests(tmp_path / "data") == data_digests(data_folder)
 
 
 def test_second_call_builds_no_shard(data_folder: Path, small_source: Path) -> None:
