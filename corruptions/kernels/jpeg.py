@@ -83,9 +83,9 @@ def factors(*numbers: int) -> list[np.float32]:
 
 
 RED_IN_LUMA, GREEN_IN_LUMA, BLUE_IN_LUMA = factors(19595, 38470, 7471)
-RED_IN_BLUES, GREEN_IN_BLUES = factors(-11059, -21709)
-GREEN_IN_REDS, BLUE_IN_REDS = factors(-27439, -5329)
-RED_OF_REDS, GREEN_OF_REDS, GREEN_OF_BLUES, BLUE_OF_BLUES = factors(91881, -46802, -22554, 116130)
+RED_IN_CB, GREEN_IN_CB = factors(-11059, -21709)
+GREEN_IN_CR, BLUE_IN_CR = factors(-27439, -5329)
+RED_OF_CR, GREEN_OF_CR, GREEN_OF_CB, BLUE_OF_CB = factors(91881, -46802, -22554, 116130)
 """Factors between colours and chroma. Sums of levels times these are exact in float32, or are at least 256."""
 HALF, (GREY,) = np.float32(0.5), factors((128 << 16) + (1 << 15) - 1)
 """A colour's factor in its own chroma, also added to round halves up; zero of chroma, to round them down."""
@@ -102,7 +102,7 @@ def steps_of(base: tuple[int, ...], quality: int) -> NDArray[np.float32]:
 
 
 @inlined
-def four_levels(blocks, start):
+def pack_four(blocks, start):
     """Return four vectors of int32 as the bytes of one, 128 added, clipped to 0..255."""
     word = levels_of(blocks, start)
     word = word | levels_of(blocks, start + SIDE) << np.int32(8)
@@ -117,7 +117,7 @@ def levels_of(blocks, start):
 
 
 @inlined
-def write_four(word, blocks, start):
+def unpack_four(word, blocks, start):
     """Write the bytes of a vector of int32 as four vectors, 128 subtracted."""
     store(blocks, start, (word & BYTE) - ZERO)
     store(blocks, start + SIDE, (word >> np.int32(8) & BYTE) - ZERO)
@@ -196,15 +196,15 @@ def quantise(blocks, start, steps, index):
 
 
 @kernel
-def lose(plane, steps):
+def quantise_plane(plane, steps):
     """Round the coefficients of a plane, see :func:`plane_of`, in place. ``steps``: see :func:`steps_of`."""
     blocks, words, pitch = scratch(SIDE * ROW, np.int32), plane.reshape(-1).view(np.int64), plane.shape[1] // SIDE
     for first in range(0, words.size, SIDE * pitch):
         for left in range(first, first + pitch, SIDE):
             for y in range(SIDE):
                 row = load(words, left + y * pitch)
-                write_four(narrow(row), blocks, y * ROW)
-                write_four(narrow(row >> UPPER), blocks, y * ROW + ROW // 2)
+                unpack_four(narrow(row), blocks, y * ROW)
+                unpack_four(narrow(row >> UPPER), blocks, y * ROW + ROW // 2)
                 forward(blocks, y * ROW, SIDE, FIRST)
             for x in range(SIDE):
                 forward(blocks, x * SIDE, ROW, FORWARD)
@@ -213,12 +213,12 @@ def lose(plane, steps):
                 inverse(blocks, x * SIDE, ROW, FIRST)
             for y in range(SIDE):
                 inverse(blocks, y * ROW, SIDE, INVERSE)
-                upper = widen(four_levels(blocks, y * ROW + ROW // 2)) << UPPER
-                store(words, left + y * pitch, widen(four_levels(blocks, y * ROW)) | upper)
+                upper = widen(pack_four(blocks, y * ROW + ROW // 2)) << UPPER
+                store(words, left + y * pitch, widen(pack_four(blocks, y * ROW)) | upper)
 
 
 @kernel
-def separate(row, planes, luma, blues, reds):
+def separate(row, planes, luma, cb, cr):
     """Write a row of pixels (3 W,) as luma and chroma, and repeat its last pixel to the end of the arrays."""
     count = row.size // 3
     red, green, blue = planes[0], planes[1], planes[2]
@@ -227,11 +227,11 @@ def separate(row, planes, luma, blues, reds):
         r, g, b = load_eight(red, x), load_eight(green, x), load_eight(blue, x)
         level = multiply_add(r, RED_IN_LUMA, multiply_add(g, GREEN_IN_LUMA, multiply_add(b, BLUE_IN_LUMA, HALF)))
         store(luma, x, to_bytes(to_integers(level)))
-        chroma = multiply_add(r, RED_IN_BLUES, multiply_add(g, GREEN_IN_BLUES, multiply_add(b, HALF, GREY)))
-        store(blues, x, to_bytes(to_integers(chroma)))
-        chroma = multiply_add(b, BLUE_IN_REDS, multiply_add(g, GREEN_IN_REDS, multiply_add(r, HALF, GREY)))
-        store(reds, x, to_bytes(to_integers(chroma)))
-    for channel in (luma, blues, reds):
+        chroma = multiply_add(r, RED_IN_CB, multiply_add(g, GREEN_IN_CB, multiply_add(b, HALF, GREY)))
+        store(cb, x, to_bytes(to_integers(chroma)))
+        chroma = multiply_add(b, BLUE_IN_CR, multiply_add(g, GREEN_IN_CR, multiply_add(r, HALF, GREY)))
+        store(cr, x, to_bytes(to_integers(chroma)))
+    for channel in (luma, cb, cr):
         last = channel[count - 1]
         for x in range(count, channel.size):
             channel[x] = last
@@ -248,35 +248,35 @@ def average(upper, lower, target):
 
 
 @kernel
-def to_planes(image, repeats, luma, blues, reds):
+def to_planes(image, repeats, luma, cb, cr):
     """Write an image as luma and chroma. Planes are larger; what is outside of the image repeats its last rows.
 
     Args:
         image: uint8 (H, W * 3).
         repeats: Pixels on a side for each value of chroma, 1 or 2.
         luma: uint8 plane, at least (H, W).
-        blues: uint8 plane of blue chroma, as ``luma``, or with half the rows and values, rounded up.
-        reds: The same of red chroma.
+        cb: uint8 plane of blue chroma (Cb), as ``luma``, or with half the rows and values, rounded up.
+        cr: The same of red chroma (Cr).
     """
     height = image.shape[0]
     planes = np.empty((3, luma.shape[1]), np.uint8)
-    chroma = np.empty((2, 2, blues.shape[1] * repeats), np.uint8)
+    chroma = np.empty((2, 2, cb.shape[1] * repeats), np.uint8)
     pairs = chroma.view(np.uint16)
     end = -(-height // repeats)
     for y in range(end * repeats):
         blue, red = chroma[0, y % 2], chroma[1, y % 2]
         separate(image[min(y, height - 1)], planes, luma[y], blue, red)
         if repeats == 1:
-            copy(blue, blues[y])
-            copy(red, reds[y])
+            copy(blue, cb[y])
+            copy(red, cr[y])
         elif y % 2:
-            average(pairs[0, 0], pairs[0, 1], blues[y // 2])
-            average(pairs[1, 0], pairs[1, 1], reds[y // 2])
+            average(pairs[0, 0], pairs[0, 1], cb[y // 2])
+            average(pairs[1, 0], pairs[1, 1], cr[y // 2])
     for y in range(end * repeats, luma.shape[0]):
         copy(luma[height - 1], luma[y])
-    for y in range(end, blues.shape[0]):
-        copy(blues[end - 1], blues[y])
-        copy(reds[end - 1], reds[y])
+    for y in range(end, cb.shape[0]):
+        copy(cb[end - 1], cb[y])
+        copy(cr[end - 1], cr[y])
 
 
 @kernel
@@ -307,14 +307,14 @@ def enlarge(plane, y, last, sums, out):
 
 
 @kernel
-def join(luma, blues, reds, planes, row):
+def join(luma, cb, cr, planes, row):
     """Write a row of luma and chroma as pixels (3 W,)."""
     red, green, blue = planes[0], planes[1], planes[2]
     for x in range(0, row.size // 3, SIDE):
-        level, b, r = load_eight(luma, x) + HALF, load_eight(blues, x) - MIDDLE, load_eight(reds, x) - MIDDLE
-        store(red, x, clipped(multiply_add(r, RED_OF_REDS, level)))
-        store(green, x, clipped(multiply_add(r, GREEN_OF_REDS, multiply_add(b, GREEN_OF_BLUES, level))))
-        store(blue, x, clipped(multiply_add(b, BLUE_OF_BLUES, level)))
+        level, b, r = load_eight(luma, x) + HALF, load_eight(cb, x) - MIDDLE, load_eight(cr, x) - MIDDLE
+        store(red, x, clipped(multiply_add(r, RED_OF_CR, level)))
+        store(green, x, clipped(multiply_add(r, GREEN_OF_CR, multiply_add(b, GREEN_OF_CB, level))))
+        store(blue, x, clipped(multiply_add(b, BLUE_OF_CB, level)))
     interleave(red, green, blue, row)
 
 
@@ -345,19 +345,19 @@ def recode(image, repeats, luma_steps, chroma_steps, out):
     height, width = image.shape[0], image.shape[1] // 3
     chroma_height, chroma_width = -(-height // repeats), -(-width // repeats)
     luma = plane_of(height, width)
-    blues, reds = plane_of(chroma_height, chroma_width), plane_of(chroma_height, chroma_width)
-    to_planes(image, repeats, luma, blues, reds)
-    lose(luma, luma_steps)
-    lose(blues, chroma_steps)
-    lose(reds, chroma_steps)
+    cb, cr = plane_of(chroma_height, chroma_width), plane_of(chroma_height, chroma_width)
+    to_planes(image, repeats, luma, cb, cr)
+    quantise_plane(luma, luma_steps)
+    quantise_plane(cb, chroma_steps)
+    quantise_plane(cr, chroma_steps)
     planes, sums = np.empty((3, luma.shape[1]), np.uint8), np.empty(chroma_width + 2, np.int16)
-    blue, red = np.empty(2 * blues.shape[1], np.uint8), np.empty(2 * blues.shape[1], np.uint8)
+    blue, red = np.empty(2 * cb.shape[1], np.uint8), np.empty(2 * cb.shape[1], np.uint8)
     for y in range(height):
         if repeats == 1:
-            join(luma[y], blues[y], reds[y], planes, out[y])
+            join(luma[y], cb[y], cr[y], planes, out[y])
         else:
-            enlarge(blues, y, chroma_height - 1, sums, blue)
-            enlarge(reds, y, chroma_height - 1, sums, red)
+            enlarge(cb, y, chroma_height - 1, sums, blue)
+            enlarge(cr, y, chroma_height - 1, sums, red)
             join(luma[y], blue, red, planes, out[y])
 
 
