@@ -1,7 +1,5 @@
 """``make bench``: run benchmarks and write their sections of docs/benchmark.md, and docs/benchmark.png."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -3,8 +3,6 @@
 python -m bench.attack_speed --device cuda
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess
@@ -141,7 +139,7 @@ class _Utilisation(Thread):
         super().__init__(daemon=True)
         self._measured, self._ended, self._samples = measured, Event(), list[tuple[float, float]]()
 
-    def __enter__(self) -> _Utilisation:
+    def __enter__(self) -> "_Utilisation":
         if self._measured:
             self.start()
         return self

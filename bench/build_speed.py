@@ -1,7 +1,5 @@
 """Time of the whole build in one process on one thread, compared with JPEG encoding and with the plain procedure."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import statistics

@@ -1,7 +1,5 @@
 """Time of every corruption of ImageNet-C-bar and CIFAR-10-C-bar: robustshards, and the published arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Time of every candidate of ImageNet-Syn2Nat: robustshards, and albumentations where a transform means the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import sqrt

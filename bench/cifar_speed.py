@@ -1,7 +1,5 @@
 """Time of a part of CIFAR-10-C, an estimate for the whole, and the published procedure on the same images."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import statistics

@@ -1,7 +1,5 @@
 """What became slower than on the committed page, in ratio to JPEG encoding, which tells the speed of the machine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Time of every corruption and severity: robustshards, published packages, and JPEG encoding of the output."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

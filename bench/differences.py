@@ -1,7 +1,5 @@
 """``make differences``: differences of decoders and resize operators from the default, on real photographs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

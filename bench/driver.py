@@ -1,7 +1,5 @@
 """Run the driver of a build, or a plan, in a new process, and print its time and memory as JSON."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

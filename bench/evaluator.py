@@ -3,8 +3,6 @@
 python -m bench.evaluator --stored DATA --rendered RENDERED --model torchvision:resnet50 --device cuda
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Photographs for the benchmarks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.recipes import schema as recipes

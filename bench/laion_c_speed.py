@@ -1,7 +1,5 @@
 """Time of every distortion of LAION-C: robustshards, and the published arithmetic, as its script draws and loops."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Speed of the evaluator's loader (decode and normalise), compared with an image folder read as torchvision does."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Time of a low-pass filtered image: robustshards, and NumPy's Fourier transforms."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Published packages of the same corruptions, installed into separate folders for the benchmark."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import subprocess

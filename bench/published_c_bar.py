@@ -4,8 +4,6 @@ The formulas are those of the published generator, on whole arrays in place of l
 (N, N, 3). Draws come from NumPy's legacy generator, in the published order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

@@ -3,8 +3,6 @@
 Used only by the benchmark. It does what the scripts of 2018 do for each frame, with current libraries.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import subprocess

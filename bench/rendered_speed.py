@@ -1,7 +1,5 @@
 """Speed of loading a rendered data set, compared with stored shards and with corruption in a loader of PyTorch."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Markdown tables, and the page of all measurements."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Time of our own resize operators of OpenCV's pixels, against ``cv2.resize`` on one thread."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ work items and the real scheduler. The exit code is 1 if the driver needs more t
 than the removed ones, or if simulated workers are idle for too long.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

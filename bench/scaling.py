@@ -1,7 +1,5 @@
 """Costs of a build besides making samples: a second worker, planning, scheduling, merging, memory, start."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import statistics

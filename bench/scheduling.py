@@ -1,7 +1,5 @@
 """The section of docs/scale.md about builds on simulated clusters."""
 
-from __future__ import annotations
-
 import os
 import statistics
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Time of perturbation sequences, from photographs to published shards, compared with the published procedure."""
 
-from __future__ import annotations
-
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A worker without images: it publishes sparse tars and complete manifest rows."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tarfile

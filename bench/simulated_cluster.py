@@ -1,7 +1,5 @@
 """The scheduler of a build on a simulated cluster with slow and lost workers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """An engine without processes and with a simulated clock."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count

@@ -1,7 +1,5 @@
 """Time of ImageNet-3DCC's noise, ImageNet-W's watermark and a spatial frequency: robustshards, and plain NumPy."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

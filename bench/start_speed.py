@@ -1,7 +1,5 @@
 """Time of new processes: of ``import robustshards`` and the first use of its functions, and of a small build."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

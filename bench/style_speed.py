@@ -1,7 +1,5 @@
 """Time of a stylised image: robustshards, and modules of PyTorch, called as the published script calls them."""
 
-from __future__ import annotations
-
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory

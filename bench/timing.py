@@ -1,7 +1,5 @@
 """Medians of repeated calls. The calls take turns, so that load on the machine affects all of them."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping
 from itertools import count

@@ -1,7 +1,5 @@
 """CPU time of a build worker for a photograph, for each output, and to start."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

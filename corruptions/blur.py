@@ -1,7 +1,5 @@
 """Blur corruptions: defocus, frosted glass, motion, zoom and, in the extra group, Gaussian."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

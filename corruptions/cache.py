@@ -1,7 +1,5 @@
 """Cache folders that are kept between runs, for compiled kernels and for records of downloaded data sets."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The record of one transform, the types of its parameter table, and the registry of a publication."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache

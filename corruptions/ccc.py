@@ -5,8 +5,6 @@ are the published ones. The order of the images and what is drawn for them are k
 image, because the published ones depend on the number of processes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Digital corruptions: contrast, elastic transform, pixelate, JPEG compression and, in the extra group, saturate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

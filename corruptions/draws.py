@@ -1,7 +1,5 @@
 """Sources of random numbers: NumPy's legacy generator in the published order, or a fast counter-based generator."""
 
-from __future__ import annotations
-
 import math
 import sys
 import warnings
@@ -79,10 +77,10 @@ class DrawSource(Protocol):
     def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
         """Draw uint8 codes, 0 keep, 1 pepper, 2 salt. ``amount`` (0..1) is the fraction not kept."""
 
-    def child(self) -> DrawSource:
+    def child(self) -> "DrawSource":
         """Return a source of further numbers, independent of those that this source draws before and after."""
 
-    def at_call(self, call: int) -> DrawSource:
+    def at_call(self, call: int) -> "DrawSource":
         """Return a source whose next draw is number ``call``, or this source if it cannot skip draws."""
 
 
@@ -139,11 +137,11 @@ class PublishedDraws:
         salt = self._rng.random_sample(shape) < SALT_FRACTION
         return affected.view(np.uint8) << (affected & salt).view(np.uint8)
 
-    def child(self) -> PublishedDraws:
+    def child(self) -> "PublishedDraws":
         """Return a legacy generator whose seed is one 32-bit word of this one."""
         return PublishedDraws(np.random.RandomState(int(self._rng.randint(0, WORD, dtype=np.int64))))
 
-    def at_call(self, call: int) -> PublishedDraws:
+    def at_call(self, call: int) -> "PublishedDraws":
         """Return this source, because the legacy generator cannot skip draws."""
         return self
 
@@ -226,11 +224,11 @@ class FastDraws:
         pepper = round(amount * (1 - SALT_FRACTION) * WORD)
         return random.salt_and_pepper(math.prod(shape), pepper, affected, self._stream()).reshape(shape)
 
-    def child(self) -> FastDraws:
+    def child(self) -> "FastDraws":
         """Return this source, whose calls are independent of each other."""
         return self
 
-    def at_call(self, call: int) -> FastDraws:
+    def at_call(self, call: int) -> "FastDraws":
         """Return a source whose next draw is number ``call``."""
         source = copy(self)
         source._calls = call

@@ -4,8 +4,6 @@ The functions of the C library differ in their last bit from library to library,
 multiply-add. These are computed with Python's decimal numbers and rounded to a float64 once.
 """
 
-from __future__ import annotations
-
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 

@@ -3,8 +3,6 @@
 Wand is imported on first use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

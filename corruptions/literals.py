@@ -4,8 +4,6 @@
 program runs.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 ImageNetCName = Literal[

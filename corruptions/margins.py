@@ -1,7 +1,5 @@
 """Images with margins, which filters read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cv2

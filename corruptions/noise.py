@@ -1,7 +1,5 @@
 """Noise corruptions: Gaussian, shot (Poisson), impulse (salt and pepper) and, in the extra group, speckle."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

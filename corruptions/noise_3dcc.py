@@ -3,8 +3,6 @@
 Source: Kar, Yeo, Atanov & Zamir, 3D Common Corruptions and Data Augmentation, CVPR 2022.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache

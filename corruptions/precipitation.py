@@ -1,7 +1,5 @@
 """Snow, and spatter of water or mud."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Preparation of photographs: resize and crop steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

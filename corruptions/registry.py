@@ -1,7 +1,5 @@
 """Lookup by name, with an error message that suggests similar names."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from itertools import chain

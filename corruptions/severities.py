@@ -1,7 +1,5 @@
 """Parameters of real severities: those of ImageNet-C, interpolated as in CCC (Press et al., NeurIPS 2023)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace

@@ -1,7 +1,5 @@
 """The frost textures: located, verified by digest, and decoded once per process."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import math

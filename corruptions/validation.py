@@ -1,7 +1,5 @@
 """Validation of arguments. Each check returns the value in the form that kernels need, or raises an error."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Source: Li, Evtimov, Gordo, Hazirbas, Hassner, Canton Ferrer, Xu & Ibrahim, A Wh
 of the usual sides are data, so that no font is needed: they were drawn with Source Han Serif SC ExtraLight 2.001.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources

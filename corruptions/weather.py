@@ -1,7 +1,5 @@
 """Weather corruptions: snow and spatter (from ``precipitation``), frost, fog and brightness."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

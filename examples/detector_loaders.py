@@ -5,8 +5,6 @@ mmdetection and detectron2 read images as BGR: ``channels="bgr"`` corrupts them 
 ``channels="rgb"``, the channels change places as in the results that were published with mmdetection.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

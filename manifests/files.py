@@ -1,7 +1,5 @@
 """Writing of manifest parts, one per shard, and merging of parts into one manifest."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 It runs in the process: every worker opens manifests, and importing Arrow in a child takes longer than reading one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple

@@ -1,7 +1,5 @@
 """Limits of a manifest, which may come from an untrusted source: sizes are checked before memory is allocated."""
 
-from __future__ import annotations
-
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Reading of manifests: one row group in memory at a time, with all values checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The columns of a manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_type_hints
 

@@ -3,8 +3,6 @@
 The digest is part of the key-value metadata. It is computed over the whole file with zeros in place of its digits.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 from collections.abc import Mapping

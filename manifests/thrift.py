@@ -1,7 +1,5 @@
 """A reader of Thrift's compact protocol, the encoding of footers and page headers in Parquet files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12

@@ -1,7 +1,5 @@
 """Blur perturbations: motion with a rotating direction, growing zoom and, for validation, a growing Gaussian."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@
 (len(indices), N, N, 3). What a sequence draws only once must be drawn before any frame.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

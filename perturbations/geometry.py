@@ -1,7 +1,5 @@
 """Geometric perturbations of the photograph before its crop: translate, rotate, tilt, scale and (validation) shear."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import reduce
@@ -159,7 +157,7 @@ def tilt(views: Views, parameters: AngleStep, source: DrawSource, indices: Indic
     return stack(views, indices, frame)
 
 
-def tilt_matrix(height: int, width: int, degrees: float) -> Matrix:
+def tilt_matrix(height: int, width: int, degrees: float) -> "Matrix":
     """Return the 3 x 3 perspective matrix of a tilt.
 
     Quirk: the signs of the rotation about y are opposite to the usual ones (published script).

@@ -1,7 +1,5 @@
 """Noise perturbations: one clean frame, followed by frames with independent noise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

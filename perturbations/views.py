@@ -1,7 +1,5 @@
 """A photograph prepared for perturbations: the clean image, and the larger image from which it was cropped."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Weather perturbations: snow that rotates, growing brightness and, for validation, spatter that runs down."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

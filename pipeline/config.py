@@ -1,7 +1,5 @@
 """TOML files read into validated tables; errors name the file and the field."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

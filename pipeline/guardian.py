@@ -7,8 +7,6 @@ finds them even if their parent processes have ended.
 The module is run as a script, without this project, so it imports only the standard library.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

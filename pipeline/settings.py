@@ -4,8 +4,6 @@ The options of a command, the checks of Python's arguments and the reference pag
 pydantic: importing pydantic would make the help a third slower, and it refuses NumPy's integers.
 """
 
-from __future__ import annotations
-
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping

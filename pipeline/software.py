@@ -1,7 +1,5 @@
 """Versions and sources of the software that determines the bytes of a build."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """Untrusted text (file names, file contents) made safe for messages, terminals and reports."""
 
-from __future__ import annotations
-
 from unicodedata import category
 
 SHOWN = 200

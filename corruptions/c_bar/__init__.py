@@ -4,8 +4,6 @@ The names are spelled as published. Sizes other than the published squares are o
 shorter side, positions are drawn over all rows and columns, and the whole image is covered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

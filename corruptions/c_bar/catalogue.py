@@ -1,7 +1,5 @@
 """The levels of ImageNet-C-bar and CIFAR-10-C-bar: the numbers that the published generator calls severities."""
 
-from __future__ import annotations
-
 Size = tuple[int, int]
 """Height and width of an image in pixels."""
 

@@ -1,7 +1,5 @@
 """Geometric changes: pinch_and_twirl, ripple, circular_motion_blur, lines and transverse_chromatic_abberation."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Patterns on a lattice: perlin_noise and checkerboard_cutout."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

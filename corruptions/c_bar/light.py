@@ -1,7 +1,5 @@
 """Light: caustic_refraction, inverse_sparkles and sparkles."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import cv2

@@ -1,7 +1,5 @@
 """Noise made by inverse Fourier transforms: blue_noise_sample and brownish_noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

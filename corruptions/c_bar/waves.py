@@ -1,7 +1,5 @@
 """Waves added to an image: plasma_noise, cocentric_sine_waves and single_frequency_greyscale."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

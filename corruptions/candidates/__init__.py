@@ -1,7 +1,5 @@
 """The 40 candidate corruptions of ImageNet-Syn2Nat, and the 18 that were chosen from them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The records of candidates, and the conversion of their draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Candidates that change colours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import cache

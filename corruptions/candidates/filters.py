@@ -1,7 +1,5 @@
 """Candidates that filter an image. Filters mirror it at its edges, except MedianBlur."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Candidates that move pixels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Candidates that add noise to the levels of an image, or multiply them by noise."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

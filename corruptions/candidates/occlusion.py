@@ -1,7 +1,5 @@
 """Candidates that cover parts of an image with black."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from corruptions.candidates.catalogue import Draws

@@ -1,7 +1,5 @@
 """Candidates that imitate weather and light."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

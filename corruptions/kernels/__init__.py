@@ -4,8 +4,6 @@ Kernels take and return plain arrays and numbers and do not validate them. Unles
 image, P is a number of pixels, and rows of an image are interleaved (W * 3 values).
 """
 
-from __future__ import annotations
-
 import fcntl
 import platform
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A call of hashlib takes longer than the digest of a short text. Here, LANES text
 of a vector. All operations are on integers of 32 bits.
 """
 
-from __future__ import annotations
-
 from math import isqrt
 
 import numpy as np

@@ -4,8 +4,6 @@ The published generators compute in an order of sums that is slow. A kernel comp
 proven bound, and computes again, in the published order, only values within the bound of a whole number.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

@@ -9,8 +9,6 @@ Blocks of 8 x 8 values are transformed eight at a time, side by side. A row of e
 eight words, one per block, and becomes eight vectors, one per column, with one element per block.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

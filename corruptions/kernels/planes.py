@@ -3,8 +3,6 @@
 Channels are indexed as ``flat[3 * i + c]`` with a literal 3, which is the form that the compiler vectorises.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

@@ -1,7 +1,5 @@
 """Real powers as polynomials, for loops over pixels. They have the same bits on every CPU, and they vectorise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

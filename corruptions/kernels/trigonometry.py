@@ -4,8 +4,6 @@ They have the same bits on every CPU, and they vectorise. Functions for float64 
 constant of another type would change the type of a result. Coefficients are those of interpolations at Chebyshev nodes.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

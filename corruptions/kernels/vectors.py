@@ -5,8 +5,6 @@ and stored explicitly, and have the operators + - *. A vector fills a cache line
 shorter vectors. Each element is rounded as a single number would be.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The six distortions of LAION-C (Li, Klein, Brendel, Geirhos & Zimmermann, ICML 2025), as its script draws them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from corruptions.catalogue import Transform, table

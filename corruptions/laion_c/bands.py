@@ -1,7 +1,5 @@
 """Distortions by rows and columns, without random numbers: glitched and vertical_lines."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from functools import lru_cache

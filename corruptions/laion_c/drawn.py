@@ -1,7 +1,5 @@
 """Distortions drawn over the image: geometric_shapes and luminance_checkerboard."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import cache

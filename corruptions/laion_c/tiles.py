@@ -1,7 +1,5 @@
 """Distortions made of other photographs, and the bank of tiles that they need: mosaic and stickers."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pillow's affine transform with its bilinear filter, in the same float64 arithmetic, for a window of the result."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

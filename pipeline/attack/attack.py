@@ -1,7 +1,5 @@
 """The attack command: a build whose samples are adversarial images, with a record of each attack."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -95,7 +93,7 @@ def _operators(setup: Setup) -> tuple[str, ...]:
     )
 
 
-def _gradients(attack: _Attack) -> tuple[str, ...]:
+def _gradients(attack: "_Attack") -> tuple[str, ...]:
     """Return a warning about images at which the loss has no gradient, if there are many."""
     table = recorded_attack(open_built(attack.store.root)) if attack.result.complete else None
     share = table.zero_gradients if table else None

@@ -1,7 +1,5 @@
 """Attack recipes: which attacks, at which budgets, with which settings, on how many images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Attacks on one batch of clean images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -39,7 +37,7 @@ class CleanBatch:
         """Whether the model is right about each image, shape (N,)."""
         return np.asarray(self.top1 == self.labels.cpu().numpy(), np.bool_)
 
-    def part(self, indices: Sequence[int]) -> CleanBatch:
+    def part(self, indices: Sequence[int]) -> "CleanBatch":
         """Return the images with these indices."""
         chosen = list(indices)
         return CleanBatch(

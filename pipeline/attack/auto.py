@@ -1,7 +1,5 @@
 """AutoAttack, composed from the parts of torchattacks with the published settings, and two of its parts alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The budgets command: search the missing blocks of images, then merge the results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice

@@ -1,7 +1,5 @@
 """The worker of a search of smallest budgets. It publishes one part per block of images."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The clean images that are attacked, as a source of a build."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections import Counter

@@ -1,7 +1,5 @@
 """Libraries that compute attacks, the devices they run on, and the determinism of both."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Attacks of Foolbox and torchattacks; those of AutoAttack are in auto.py. ``ATTACKS`` has their facts and settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """``attacks.parquet``: the outcome of each attack as the attack saw it, with the norms of what is stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
@@ -48,11 +46,11 @@ class Record:
     zero_gradient: bool = False
 
 
-_TYPES = {"str": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "clean_top1": pa.int32()}
-"""Types of columns, by the names of those in Python, or by their own names."""
+_TYPES = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), "clean_top1": pa.int32()}
+"""Types of columns, by those in Python, or by their own names."""
 
 SCHEMA = pa.schema(
-    [pa.field(each.name, _TYPES.get(each.name) or _TYPES[str(each.type)], nullable=False) for each in fields(Record)]
+    [pa.field(each.name, _TYPES.get(each.name) or _TYPES[each.type], nullable=False) for each in fields(Record)]
 )
 
 

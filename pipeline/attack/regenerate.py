@@ -1,7 +1,5 @@
 """Deep verification of adversarial images: randomly chosen ones are attacked again, and compared."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The stages of adversarial samples: read a batch of clean images, attack it, store it, record what was done."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The smallest budget at which an attack succeeds, for each image of a batch."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

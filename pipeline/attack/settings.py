@@ -1,7 +1,5 @@
 """What a run attacks: the model as ``evaluate`` loads it, the images, the attacks, and the recipe of the data set."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections.abc import Sequence

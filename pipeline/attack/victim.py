@@ -1,7 +1,5 @@
 """The model under attack, as a function of images with values 0..1, and what an attack is asked to do to it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,7 +78,7 @@ class Victim(torch.nn.Module):
         self.classes = logits.shape[1]
         return logits
 
-    def train(self, mode: bool = True) -> Victim:
+    def train(self, mode: bool = True) -> "Victim":
         """Return the model unchanged: it stays in evaluation mode."""
         return self
 

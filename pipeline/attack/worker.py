@@ -1,7 +1,5 @@
 """The worker of an attack, which makes the shards of a work item. Independent of the engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass

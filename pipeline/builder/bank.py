@@ -1,7 +1,5 @@
 """The bank that a data set needs, made of the photographs and files that its recipe names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 from pathlib import Path

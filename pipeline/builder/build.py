@@ -1,7 +1,5 @@
 """The build command: plan the shards, make those that are not committed, then merge the manifest."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace

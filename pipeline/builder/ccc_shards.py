@@ -1,7 +1,5 @@
 """A stored part of a stream of CCC: tars with the members of the published ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor

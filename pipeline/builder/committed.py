@@ -1,7 +1,5 @@
 """The finished shards in the output of a build, and checks that the source contains the images that they are of."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

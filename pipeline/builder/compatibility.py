@@ -1,7 +1,5 @@
 """Checks that the output is empty, or contains the same data set or a part of it."""
 
-from __future__ import annotations
-
 import os
 
 from pipeline.builder.bank import bank_conflicts

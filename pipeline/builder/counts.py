@@ -1,7 +1,5 @@
 """Counts of the work of a build."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator

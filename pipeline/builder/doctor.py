@@ -1,7 +1,5 @@
 """Installed and missing components of this machine, with commands that install the missing ones."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """A dry run of a build: all checks and an estimate of the work, without writing to the output."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Estimates of the size and duration of a build, from a few images or from finished shards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice

@@ -1,7 +1,5 @@
 """Merging of the manifest, and writing of the files that describe it."""
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import suppress
 from pathlib import Path

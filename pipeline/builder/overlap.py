@@ -1,7 +1,5 @@
 """A check that source and output of a build are not inside each other."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

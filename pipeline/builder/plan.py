@@ -1,7 +1,5 @@
 """The plan of a build: shard tasks, made from a recipe and a source listing. It does not depend on time or machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys
@@ -75,7 +73,7 @@ class WorkItem:
     images: tuple[SourceImage, ...]
     tasks: tuple[ShardTask, ...]
 
-    def split(self, pieces: int) -> Iterator[WorkItem]:
+    def split(self, pieces: int) -> "Iterator[WorkItem]":
         """Split the tasks among at most ``pieces`` work items with the same images, each of which prepares them again.
 
         Tasks are assigned in turns, so that each piece has transforms of every kind.

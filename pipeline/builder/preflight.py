@@ -1,7 +1,5 @@
 """The checks before the work of a build."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.builder.bank import with_bank

@@ -1,7 +1,5 @@
 """A limit on the total size of the shards of a data set. It reads no files and does not depend on time."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Deep verification: randomly chosen samples are rebuilt from the source and compared."""
 
-from __future__ import annotations
-
 import json
 import random
 from contextlib import suppress

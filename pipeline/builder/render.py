@@ -1,7 +1,5 @@
 """The render command: the small folder that stands for a data set whose samples are made when they are read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice

@@ -3,8 +3,6 @@
 The records that stages pass on are frozen: prepared image, output, payload, or a failure in place of each.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence

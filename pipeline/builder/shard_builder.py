@@ -1,7 +1,5 @@
 """Writing of one shard, or of the files of a mirror, and publishing it with its manifest part."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path

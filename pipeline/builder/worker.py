@@ -1,7 +1,5 @@
 """The worker of a build, which makes the missing shards of a work item. Independent of the engine."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack

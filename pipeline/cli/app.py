@@ -3,8 +3,6 @@
 Each command imports the modules it needs when it runs, so that help and argument errors stay fast.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from importlib import metadata

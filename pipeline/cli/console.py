@@ -1,7 +1,5 @@
 """Output of commands: lines, tables, JSON, and errors with their exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator

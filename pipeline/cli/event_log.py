@@ -1,7 +1,5 @@
 """Events of a build or evaluation as JSON lines on standard error."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

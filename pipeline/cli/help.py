@@ -1,7 +1,5 @@
 """Help texts of the commands, and errors for missing arguments. Plain text, sections with headings, one example."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches

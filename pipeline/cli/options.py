@@ -1,7 +1,5 @@
 """Options of commands, made from their settings, and the settings that several commands share."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext

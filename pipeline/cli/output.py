@@ -3,8 +3,6 @@
 A failed write to standard output is an error. A failed write to standard error is ignored.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os

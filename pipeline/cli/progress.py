@@ -1,7 +1,5 @@
 """Progress on standard error: bars on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext

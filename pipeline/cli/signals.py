@@ -1,7 +1,5 @@
 """Handlers of Ctrl-C and SIGTERM: the first one stops the command in order, a further Ctrl-C stops it at once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -53,7 +51,7 @@ def _stop_in_order(signum: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+def _report_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
     """Report an exception that cannot be raised, except for the interruption: a compiler's callbacks drop it."""
     if not (interrupted() and unraisable.exc_type is KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)

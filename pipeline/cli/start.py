@@ -1,7 +1,5 @@
 """Entry point of the program: signals, standard files and encoding are set up before other imports."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

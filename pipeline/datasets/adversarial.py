@@ -1,7 +1,5 @@
 """The clean images behind a data set of adversarial images, and checks of the perturbations."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

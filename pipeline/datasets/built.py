@@ -1,7 +1,5 @@
 """The reader of built data sets: WebDataset tars."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

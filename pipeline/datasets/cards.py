@@ -1,7 +1,5 @@
 """Descriptions of a data set for other tools: a data card for Hugging Face, and a Croissant file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What a recipe says of a data set before any sample is made: the digest of its content, and columns of its rows."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Faults of a data set, and the results of a verification."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,7 +60,7 @@ class Findings:
         else:
             self.further += 1
 
-    def add(self, other: Findings) -> None:
+    def add(self, other: "Findings") -> None:
         """Add the results of another part."""
         for name in (*_NUMBERS, "further"):
             setattr(self, name, getattr(self, name) + getattr(other, name))

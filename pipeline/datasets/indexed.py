@@ -3,8 +3,6 @@
 A mirror is a folder of images under each condition, in which each file has its path in the source.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

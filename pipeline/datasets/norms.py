@@ -1,7 +1,5 @@
 """Perturbations as integers: 65535 stands for 1.0, and a level of 8 bits is 257."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions that open a finished data set."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """File names of a data set, metadata keys of its manifest parts, and functions that read these files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

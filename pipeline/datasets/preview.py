@@ -1,7 +1,5 @@
 """A contact sheet of a data set: an HTML page with a few images under every transform and level."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

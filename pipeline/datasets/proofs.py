@@ -1,7 +1,5 @@
 """Proofs that an image belongs to a root: the digests that lead from its leaf to the root of its condition."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The reader of rendered data sets: their samples are made from the photographs when they are read."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What stands for the samples of a rendered data set: tables of ``rendered.toml``, and images of the listing."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Annotated
 

@@ -4,8 +4,6 @@ The leaf of a sample has its source id, transform, level, sizes and digest, so t
 Neither shards nor the order of the manifest matter, because leaves are sorted by source id.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,7 +94,7 @@ class Roots(StrictTable):
     conditions: tuple[ConditionRoots, ...]
 
     @model_validator(mode="after")
-    def _consistent(self) -> Roots:
+    def _consistent(self) -> "Roots":
         keys = [_order(each) for each in self.conditions]
         for before, after in pairwise(keys):
             if before >= after:
@@ -286,7 +284,7 @@ class _Leaves:
         named = {"source_id": plain["source_id"], "label": values(part, "label"), "sha256": plain["source_sha256"]}
         self.images.append(pa.table(named))
 
-    def finish(self, images: _Images) -> Iterator[ConditionRoots]:
+    def finish(self, images: "_Images") -> Iterator[ConditionRoots]:
         """Yield the roots, unless there are no rows, and note the images. Raise UserError if a row is listed twice."""
         if not self.images:
             return

@@ -1,7 +1,5 @@
 """A writer for WebDataset tars with reproducible bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tarfile

@@ -4,8 +4,6 @@ A quick verification compares the columns of the manifest with each other, and w
 full one reads every file instead, and compares every payload and digest too.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

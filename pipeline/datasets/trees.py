@@ -1,7 +1,5 @@
 """Merkle trees as in RFC 6962 section 2.1, of many short leaves at once."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from itertools import pairwise

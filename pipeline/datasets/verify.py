@@ -1,7 +1,5 @@
 """Verification of the data set in a folder."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from pipeline.datasets.adversarial import check_perturbation, clean_pixels

@@ -1,7 +1,5 @@
 """A data set together with clean images, for streams that mix both."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace

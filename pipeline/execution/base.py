@@ -3,8 +3,6 @@
 A pool combines a scheduler, which has all of the policy, with an engine, which has none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar

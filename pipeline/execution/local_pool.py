@@ -1,7 +1,5 @@
 """An engine of child processes on this machine. Ray is neither started nor imported."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -4,8 +4,6 @@ The module is run as a script, so it starts even if this project cannot be impor
 imports the project. A message is an 8-byte length and a pickle. The other end is :mod:`pipeline.execution.local_pool`.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import pickle

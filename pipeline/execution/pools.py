@@ -1,7 +1,5 @@
 """Worker pools: child processes of this machine, Ray, and one worker in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field

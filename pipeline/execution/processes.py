@@ -1,7 +1,5 @@
 """Worker processes of both engines: their maximum number and their environment variables."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

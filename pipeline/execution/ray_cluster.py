@@ -1,7 +1,5 @@
 """A local Ray cluster for one command, or a connection to a running cluster."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import os

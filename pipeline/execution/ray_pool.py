@@ -1,7 +1,5 @@
 """A pool and an engine of Ray actors, on this machine or on a cluster."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +30,7 @@ _GENERAL_ADVICE = " Some common causes include"
 class RayPool(Scheduler[Work, Counts]):
     """A pool of workers on the Ray cluster that this process has joined, which publishes metrics with ``labels``."""
 
-    def __init__(self, engine: RayEngine[Work, Counts], workers: int, labels: Mapping[str, str]) -> None:
+    def __init__(self, engine: "RayEngine[Work, Counts]", workers: int, labels: Mapping[str, str]) -> None:
         super().__init__(engine, workers)
         self._metrics = _Metrics(labels)
 

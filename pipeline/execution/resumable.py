@@ -3,8 +3,6 @@
 Build, render, evaluate, attack and budgets say what their settings and parts are; the rest is here.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

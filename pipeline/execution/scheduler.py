@@ -1,7 +1,5 @@
 """The policy of execution: assign work to workers, retry failures, duplicate stragglers. Independent of the engine."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Work items, attempts at them, the events that report on the attempts, and the sum of the work done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable

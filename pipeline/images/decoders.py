@@ -1,7 +1,5 @@
 """Image decoders: encoded photograph to RGB array. All recipes decode through this module."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import io
 import warnings

@@ -1,7 +1,5 @@
 """The interface of payload encoders."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -67,7 +65,7 @@ class Encoder(BaseModel):
         require_shape(pixels.shape, target)
         target[...] = pixels
 
-    def of(self, origin: str, data: object = None) -> Encoder:
+    def of(self, origin: str, data: object = None) -> "Encoder":
         """Return the encoder of the samples of one source image: this one, unless the file decides the format.
 
         Args:

@@ -1,7 +1,5 @@
 """Payload encoders: array to bytes and back. The fields of each class are its settings in a recipe."""
 
-from __future__ import annotations
-
 import io
 import re
 import struct

@@ -3,8 +3,6 @@
 Readers that turn images by the orientation tag, such as OpenCV, see the geometry that they see in the source file.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import struct

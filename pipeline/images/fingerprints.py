@@ -4,8 +4,6 @@ A change of JPEG decoder has moved published mCE figures by 0.3 points, and the 
 another CPU. So a data set records which decoders and resize operators prepared its photographs.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """JPEG decoding by libjpeg-turbo, with the pixels of Pillow."""
 
-from __future__ import annotations
-
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray

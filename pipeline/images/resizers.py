@@ -1,7 +1,5 @@
 """Resize operators, and the preparation of a photograph with one of them."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

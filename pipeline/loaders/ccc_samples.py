@@ -1,7 +1,5 @@
 """A stream of CCC as a data set for the evaluator: its samples are made when they are read."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

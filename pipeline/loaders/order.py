@@ -1,7 +1,5 @@
 """The order of a stream: its steps, the order of samples in a step, and the shares of ranks and loader processes."""
 
-from __future__ import annotations
-
 import hashlib
 import operator
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@
 ``rng`` is a ``numpy.random.RandomState`` or its seed; NumPy keeps its numbers the same in all versions.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Iterator

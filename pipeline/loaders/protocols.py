@@ -1,7 +1,5 @@
 """The protocols of test-time adaptation, as a table."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence

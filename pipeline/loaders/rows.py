@@ -1,7 +1,5 @@
 """Rows of a manifest with random access, held as Arrow columns: about 0.6 KB per row."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import defaultdict

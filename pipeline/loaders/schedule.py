@@ -4,8 +4,6 @@ A schedule is a function of the labels of the data set, the protocol, its parame
 ``evaluate`` and ``robustshards stream`` all use it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections import defaultdict

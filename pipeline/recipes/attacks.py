@@ -1,7 +1,5 @@
 """The table ``[attack]`` of a data set of adversarial images: how it was made, and what its levels mean."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -76,7 +74,7 @@ class AttackEntry(StrictTable):
     budgets: Annotated[tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...], Field(min_length=1)]
     settings: Mapping[str, int | float] = {}
 
-    def is_start_of(self, other: AttackEntry) -> bool:
+    def is_start_of(self, other: "AttackEntry") -> bool:
         """Return whether another entry differs only by larger budgets."""
         same = (self.norm, self.settings) == (other.norm, other.settings)
         return same and self.budgets == other.budgets[: len(self.budgets)]

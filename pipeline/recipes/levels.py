@@ -1,7 +1,5 @@
 """Levels as text: ranges in options, and short lists in messages and reports."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

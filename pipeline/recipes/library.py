@@ -1,7 +1,5 @@
 """The recipe library: shipped recipes by name, and recipes of users by path."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable
 from importlib import resources

@@ -1,7 +1,5 @@
 """The schema of recipes: TOML files that describe a data set to build."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -55,7 +53,7 @@ class SourceTable(PartOptions):
         return names
 
     @model_validator(mode="after")
-    def _options_of_kind(self) -> SourceTable:
+    def _options_of_kind(self) -> "SourceTable":
         check_part_options(self.kind, self)
         return self
 
@@ -176,7 +174,7 @@ class Recipe(StrictTable):
     """How adversarial images were made; written by ``attack``. None for every other family."""
 
     @model_validator(mode="after")
-    def _known_transforms(self) -> Recipe:
+    def _known_transforms(self) -> "Recipe":
         try:
             self.family.select(self.transforms.only)
         except UserError as error:
@@ -364,7 +362,7 @@ class Recipe(StrictTable):
         """Return the resize operators of all conditions."""
         return tuple(sorted({self.pair(condition).resize for condition in self.conditions()}))
 
-    def canonical(self, software: dict[str, str], decoders: dict[str, str], resizers: dict[str, str]) -> Recipe:
+    def canonical(self, software: dict[str, str], decoders: dict[str, str], resizers: dict[str, str]) -> "Recipe":
         """Return the recipe with groups expanded and names ordered, with these versions and fingerprints."""
         chosen = {
             "only": self.family.select(self.transforms.only),
@@ -376,7 +374,7 @@ class Recipe(StrictTable):
         written = {"software": software, "decoders": decoders, "resizers": resizers}
         return self.model_copy(update={"transforms": self.transforms.model_copy(update=chosen), **written})
 
-    def changed(self, **tables: Any) -> Recipe:
+    def changed(self, **tables: Any) -> "Recipe":
         """Return a validated copy with other values.
 
         ``changed(source={"limit": 3}, seed=1)`` replaces these two fields; None keeps a field.
@@ -386,7 +384,7 @@ class Recipe(StrictTable):
         """
         return self._changed(tables, f"recipe {self.name}")
 
-    def _changed(self, tables: Mapping[str, Any], where: str) -> Recipe:
+    def _changed(self, tables: Mapping[str, Any], where: str) -> "Recipe":
         content = self.model_dump(mode="json")
         for table, change in tables.items():
             if isinstance(change, dict):

@@ -1,7 +1,5 @@
 """The bank of a data set: arrays beside its shards, and those that this process has open, by their digest."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The images of a stream of CCC, made from the photographs of a source."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

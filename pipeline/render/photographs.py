@@ -1,7 +1,5 @@
 """The photographs of a source as inputs of transforms, compared with the digests of a listing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A cache of prepared photographs on disk, shared by processes, so that each photograph is decoded only once."""
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os

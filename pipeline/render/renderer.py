@@ -1,7 +1,5 @@
 """The steps of a recipe as functions: photograph -> prepared image -> output -> payload."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A trial of every transform, once per machine: it compiles the kernels and detects missing requirements."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import platform

@@ -1,7 +1,5 @@
 """Sources that store pixels in one file: CIFAR and downsampled ImageNet."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The interface of sources, and checks that all layouts share."""
 
-from __future__ import annotations
-
 import codecs
 import errno
 import os

@@ -1,7 +1,5 @@
 """CIFAR-100 with some fine classes of each coarse class held out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 

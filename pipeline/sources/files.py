@@ -1,7 +1,5 @@
 """Which files of a folder are images, and what is said of the others."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Hugging Face Parquet files with encoded images and labels, read in small batches."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -136,7 +134,7 @@ class HuggingFaceParquet:
             raise OSError("the row contains no image bytes")
         return data
 
-    def _rows(self, name: str, group: int, index: int) -> _Rows:
+    def _rows(self, name: str, group: int, index: int) -> "_Rows":
         """Return a reader of a row group that can still reach a row: the open one, or a new one."""
         if self._current is None or not self._current.can_reach(name, group, index):
             self._close()

@@ -1,7 +1,5 @@
 """Icons-50, whole or one part of a protocol: icons of 50 classes in the styles of several companies."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The ILSVRC2012 validation images as a folder or tar, and their label files."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

@@ -1,7 +1,5 @@
 """Image folders: with one subfolder per class, or of any shape without classes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The table of source kinds, and their detection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

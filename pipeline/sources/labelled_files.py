@@ -1,7 +1,5 @@
 """A source of files in one place whose labels come from a label file, and functions for flat folders."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Arrays of ``.npz`` archives, whose declared sizes are checked before decompressing them."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

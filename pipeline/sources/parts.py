@@ -1,7 +1,5 @@
 """Parts of data sets: the classes or styles that a protocol trains on, and those that it holds out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal

@@ -4,8 +4,6 @@ Arrays become placeholders that record their shape, dtype and bytes, and check t
 NumPy's own functions for unpickling can crash the process. :class:`Content` checks what a file contains.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import re
@@ -190,7 +188,7 @@ def load(file: BinaryIO | bytes, where: str) -> dict[str, Any]:
     raise UserError(f"{where} contains a {type(content).__name__}; expected a dictionary")
 
 
-def load_file(place: Place) -> Content:
+def load_file(place: Place) -> "Content":
     """Load the dictionary in a pickle file. Raise UserError as :func:`load` does, or if the file cannot be read."""
     try:
         with place.store.open(place.name) as file:

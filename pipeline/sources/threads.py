@@ -1,7 +1,5 @@
 """Reading of the images of a source by several threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice

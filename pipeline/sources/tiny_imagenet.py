@@ -1,7 +1,5 @@
 """The validation images of Tiny ImageNet, and those of ImageNet from which Tiny ImageNet-C was made."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from pipeline.errors import UserError

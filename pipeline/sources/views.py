@@ -1,7 +1,5 @@
 """Views of sources: the images that a file lists, and images whose classes a file numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

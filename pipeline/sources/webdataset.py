@@ -1,7 +1,5 @@
 """Tars of WebDataset samples, read without extracting them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Stores, in which data sets are written and read: local folders, and URLs that fsspec supports."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Headers of ``.npy`` files, read without unpickling."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The interface of stores: folders on disk and URLs."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -44,7 +42,7 @@ class Store(Protocol):
 
     root: str
 
-    def above(self) -> Store:
+    def above(self) -> "Store":
         """Return the parent folder as a store."""
 
     def path(self, name: str) -> Path:

@@ -9,8 +9,6 @@ Some stores overwrite a file where they should fail. A second write shows this; 
 builds that start together may all stop.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -1,7 +1,5 @@
 """A store in a local folder or a mounted file system."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import io
@@ -69,7 +67,7 @@ class LocalStore(Store):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_parents": {}, "_opened": OrderedDict()}
 
-    def above(self) -> LocalStore:
+    def above(self) -> "LocalStore":
         """Return the parent folder as a store."""
         return LocalStore(str(self._folder.parent), self._allow_links_out)
 

@@ -1,7 +1,5 @@
 """Checks of the locations that users enter: local paths and URLs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import urlsplit
 

@@ -4,8 +4,6 @@ The restricted unpickler below accepts only the opcodes that data need, and call
 passes: placeholders, which check what they are given before anything is created from it.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Retry network calls with exponential backoff."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

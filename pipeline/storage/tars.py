@@ -1,7 +1,5 @@
 """A reader for untrusted, uncompressed tars. It checks every header before using its values or allocating memory."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Folders for temporary files, deleted when this process ends, even if it is killed."""
 
-from __future__ import annotations
-
 import atexit
 import fcntl
 import os

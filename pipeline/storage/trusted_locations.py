@@ -4,8 +4,6 @@ The files of a downloaded data set may contain any location. Opening it could se
 Therefore such a location is used only if this user has entered the same one for this data set on this machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

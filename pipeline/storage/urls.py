@@ -1,7 +1,5 @@
 """A store in an object store or any other file system that fsspec supports."""
 
-from __future__ import annotations
-
 import base64
 import errno
 import hashlib
@@ -64,7 +62,7 @@ class UrlStore(Store):
     def _atomic(self) -> bool:
         return urlsplit(self.root).scheme in ATOMIC
 
-    def above(self) -> UrlStore:
+    def above(self) -> "UrlStore":
         """Return the parent folder as a store."""
         above = self.root.rpartition("/")[0]
         return self if above.endswith(":/") else UrlStore(above)

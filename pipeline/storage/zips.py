@@ -1,7 +1,5 @@
 """Zip archives of untrusted files, whose sizes are checked before anything is decompressed."""
 
-from __future__ import annotations
-
 import os
 import sys
 import zipfile

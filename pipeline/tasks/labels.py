@@ -1,7 +1,5 @@
 """Labels of class folders, and what the labels of a data set count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -50,7 +48,7 @@ class LabelSpace(StrictTable):
         """Return a description for messages, for example ``200 of the 1,000 classes of ImageNet, by WordNet id``."""
         return _DESCRIPTIONS[self.numbering](self)
 
-    def among(self, present: int) -> LabelSpace:
+    def among(self, present: int) -> "LabelSpace":
         """Return what the labels count in a part with ``present`` classes; 0 if unknown."""
         return self.model_copy(update={"present": present or self.present})
 

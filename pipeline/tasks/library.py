@@ -1,7 +1,5 @@
 """The task library: shipped tasks by name, and tasks of users by path."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources

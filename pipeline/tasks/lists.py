@@ -1,7 +1,5 @@
 """Lists of class names that are part of the package."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources

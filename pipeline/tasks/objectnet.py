@@ -4,8 +4,6 @@ The classes of ObjectNet's challenge are numbered by display name, and class fol
 never uses these numbers: it goes from folder to display name to the text of ImageNet's labels.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

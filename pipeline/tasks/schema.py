@@ -1,7 +1,5 @@
 """Tasks: which outputs of a model count for the images of a data set, and how these images are prepared."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -123,7 +121,7 @@ class Task(StrictTable):
             return ""
         return hashlib.sha256(json.dumps(self.groups).encode()).hexdigest()
 
-    def of_outputs(self) -> Task:
+    def of_outputs(self) -> "Task":
         """Return the task of images whose labels are outputs, not groups."""
         return self.model_copy(update={"labels_are": "outputs", "images": 0})
 
@@ -178,7 +176,7 @@ class LoadedTask:
             )
         return None if key is None else self.folders[key]
 
-    def with_role(self, role: Role) -> LoadedTask:
+    def with_role(self, role: Role) -> "LoadedTask":
         """Return the task of other images than those of its own data set: their number is unknown."""
         if role == self.task.role:
             return self

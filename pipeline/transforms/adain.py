@@ -3,8 +3,6 @@
 Source: Huang & Belongie, Arbitrary Style Transfer in Real-time with Adaptive Instance Normalization, ICCV 2017.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 import zipfile

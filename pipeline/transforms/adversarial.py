@@ -1,7 +1,5 @@
 """The family of adversarial images: attacks on a model, each at rising budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

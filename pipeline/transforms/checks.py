@@ -1,7 +1,5 @@
 """Validation of the records of families."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec

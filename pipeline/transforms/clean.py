@@ -1,7 +1,5 @@
 """The family of clean images: prepared but not transformed, for clean error."""
 
-from __future__ import annotations
-
 from corruptions.catalogue import PROFILES
 from pipeline.transforms import imagenet_w
 from pipeline.transforms.family import Condition, Family, Recognition, Render, Rendering

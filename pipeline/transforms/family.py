@@ -1,7 +1,5 @@
 """The record of a family of transforms: its names and levels, how outputs are rendered, how indexes recognise it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Source: Yin, Gontijo Lopes, Shlens, Cubuk & Gilmer, NeurIPS 2019.
 """
 
-from __future__ import annotations
-
 from corruptions import fourier
 from corruptions.draws import FastDraws
 from pipeline.transforms.family import Condition, Draws, Family, Image, Recognition, Render, Rendering

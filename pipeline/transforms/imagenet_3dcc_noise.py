@@ -3,8 +3,6 @@
 Source: Kar, Yeo, Atanov & Zamir, CVPR 2022.
 """
 
-from __future__ import annotations
-
 import corruptions
 from corruptions.catalogue import SEVERITIES
 from corruptions.noise_3dcc import CORRUPTIONS, GROUP

@@ -3,8 +3,6 @@
 Source: Hendrycks & Dietterich, ICLR 2019.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import corruptions

@@ -3,8 +3,6 @@
 Source: Mintun, Kirillov & Xie, NeurIPS 2021.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -3,8 +3,6 @@
 Source: Hendrycks & Dietterich, ICLR 2019.
 """
 
-from __future__ import annotations
-
 import perturbations
 from corruptions.preparation import Steps
 from perturbations.catalogue import DIFFICULTIES

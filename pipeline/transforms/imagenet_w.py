@@ -3,8 +3,6 @@
 Source: Li et al., A Whac-A-Mole Dilemma, CVPR 2023.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from corruptions.preparation import Steps, fixed_size

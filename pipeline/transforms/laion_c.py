@@ -3,8 +3,6 @@
 Source: Li, Klein, Brendel, Geirhos & Zimmermann, ICML 2025.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Source: ARES-Bench, arXiv 2302.14301, which leaves the filter open.
 """
 
-from __future__ import annotations
-
 from corruptions import low_pass
 from corruptions.preparation import Steps
 from pipeline.images.resizers import prepare

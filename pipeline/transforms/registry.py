@@ -1,7 +1,5 @@
 """The registry of families: those of this project and those of installed packages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock

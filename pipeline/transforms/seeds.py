@@ -1,7 +1,5 @@
 """Seeds of outputs: one for each (seed, source id, transform, level), independent of time, place and order."""
 
-from __future__ import annotations
-
 import hashlib
 
 SEED_LIMIT = 2**64

@@ -3,8 +3,6 @@
 Source: Laugros, Caplier & Ospici, BMVC 2021.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@
 pixels needs a new version of its transform and a line in the changelog.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

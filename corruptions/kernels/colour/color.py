@@ -1,7 +1,5 @@
 """HSV adjustments in one pass, bit-exact with scikit-image's float64 rgb2hsv and hsv2rgb."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Contrast reduction towards the mean of each channel."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

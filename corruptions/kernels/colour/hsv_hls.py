@@ -4,8 +4,6 @@ All functions but the last are compiled into the loops that call them. They take
 channels and 8-bit components as uint8, others as float32. Selects instead of branches allow these loops to vectorise.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

@@ -1,7 +1,5 @@
 """New levels that depend on the level, and on its channel or place."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

@@ -3,8 +3,6 @@
 Arrays of pixels are interleaved uint8 (3 P,).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

@@ -4,8 +4,6 @@ libswscale computes in vectors of 16-bit integers and repeats chroma instead of 
 rounds differently.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

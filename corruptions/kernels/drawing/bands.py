@@ -1,7 +1,5 @@
 """Slanted lines in the colours of the cells that they cross."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import kernel

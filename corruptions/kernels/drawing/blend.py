@@ -1,7 +1,5 @@
 """Layers blended with an image: frost, snow, water and mud."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

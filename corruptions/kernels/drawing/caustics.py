@@ -1,7 +1,5 @@
 """Caustics: the pattern of light on the ground of moving water, and the image refracted by it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A rotated checkerboard of which some cells hide the image."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

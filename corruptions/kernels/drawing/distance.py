@@ -4,8 +4,6 @@ The integer arithmetic gives the same result on every CPU. OpenCV's distanceTran
 other rounding if it is built with Intel's IPP.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

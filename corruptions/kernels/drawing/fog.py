@@ -1,7 +1,5 @@
 """Fog: a diamond-square height map, blended with an image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sine waves that are added to an image, and noise that is equal in all channels."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

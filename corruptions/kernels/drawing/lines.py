@@ -1,7 +1,5 @@
 """Antialiased grey lines (Zingl's error-term algorithm, as in ``skimage.draw.line_aa``)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

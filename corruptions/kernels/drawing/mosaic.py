@@ -1,7 +1,5 @@
 """Nearest tiles by colour, and tiles pasted over an image."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import copy, inlined, kernel

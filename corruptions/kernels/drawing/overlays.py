@@ -3,8 +3,6 @@
 Blends are computed in float32 and rounded to nearest. All kernels change the image, uint8 (H, W, 3), in place.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

@@ -1,7 +1,5 @@
 """Perlin noise: octaves of gradients at the points of a lattice, blended between the points."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

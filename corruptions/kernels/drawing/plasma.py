@@ -1,7 +1,5 @@
 """Coloured plasma: sines of coordinates that are displaced by sines."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import kernel, scratch

@@ -1,7 +1,5 @@
 """Lines, polygons and discs as sets of pixels, in integers: the pixels that OpenCV 4.5.1 draws."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

@@ -1,7 +1,5 @@
 """Opaque triangles, squares, stars and circles, filled as Pillow 11 to 13 fills them without outline."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

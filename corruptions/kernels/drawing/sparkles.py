@@ -1,7 +1,5 @@
 """Stars of rays with random lengths, which fade pixels to white inside or outside."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Application of drawn noise to an image. All arrays are flat (P,), and outputs are uint8."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

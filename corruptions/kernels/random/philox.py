@@ -8,8 +8,6 @@ Values are computed in chunks, so that the inner loops vectorise. Chunks are wri
 does not vectorise if its index might be negative.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import copy, inlined, kernel

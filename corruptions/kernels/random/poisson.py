@@ -1,7 +1,5 @@
 """Poisson numbers for images, from one alias table (Walker 1977, Vose 1991) per intensity 0..255."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Noise with a given amplitude at each frequency and random phases, and what images are made of it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

@@ -1,7 +1,5 @@
 """Pillow's BICUBIC resize to a whole fraction of the size, in its 22-bit fixed-point arithmetic, bit-exact."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ The order of the axes can change a level by one. This module always uses the ord
 installed. Earlier versions always begin with the columns.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

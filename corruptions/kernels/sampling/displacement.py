@@ -1,7 +1,5 @@
 """Bilinear samples at displaced positions, black outside of the image, in the order of the published arithmetic."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

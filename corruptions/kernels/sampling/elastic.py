@@ -7,8 +7,6 @@ Vectors hold a pixel and one more number, or two pixels and two more numbers. Re
 overwritten by the next pixel. Arrays are longer by PADDING for them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

@@ -4,8 +4,6 @@ Positions are int32 arrays (h, w), one of columns (xs) and one of rows (ys), for
 samples with exact fractions instead, so its functions cannot be used here.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import copy, inlined, kernel, scratch

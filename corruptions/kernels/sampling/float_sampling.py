@@ -1,7 +1,5 @@
 """Bilinear sampling at float64 positions, where everything outside of the image is black."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

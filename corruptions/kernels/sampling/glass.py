@@ -1,7 +1,5 @@
 """The pixel shuffle of glass blur."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

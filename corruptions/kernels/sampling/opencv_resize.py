@@ -6,8 +6,6 @@ x86-64 CPUs if OpenCV uses Intel's IPP; this module computes them as OpenCV does
 Columns are resampled before rows. A row of the image is resampled once, and kept for the outputs that need it next.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

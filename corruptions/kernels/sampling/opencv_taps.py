@@ -4,8 +4,6 @@ The functions take the number of inputs ``size``, the outputs per input ``scale`
 of them from ``first``. Where they use float32, so does OpenCV.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

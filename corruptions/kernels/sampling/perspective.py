@@ -1,7 +1,5 @@
 """The perspective map through four points, solved as OpenCV does."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel

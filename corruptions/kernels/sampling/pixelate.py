@@ -4,8 +4,6 @@ Columns are resized before rows, as in all Pillow versions of the time when the 
 with the rows if the height shrinks by more than twice as many pixels as the width, which can change a level by one.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -3,8 +3,6 @@
 Edges are mirrored without doubling the edge pixel.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

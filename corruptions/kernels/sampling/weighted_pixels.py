@@ -5,8 +5,6 @@ write four values per pixel; the next pixel overwrites the fourth. Therefore pix
 and rows must have SPARE values beyond their last pixel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ The mean of an image and its zooms has the levels of the published scripts: it i
 bound of the error, and again in the published order where an integer is within the bound.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any, NamedTuple

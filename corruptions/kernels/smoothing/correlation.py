@@ -3,8 +3,6 @@
 The kernels read an image with margins, uint8 (H + margins, (W + margins) * 3), and write uint8 (H, W * 3).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

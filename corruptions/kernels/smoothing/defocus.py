@@ -1,7 +1,5 @@
 """The smoothed disk of defocus blur: integer sums over the sharp disk, followed by smoothing of its edge."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import NamedTuple

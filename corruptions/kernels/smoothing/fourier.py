@@ -9,8 +9,6 @@ frequencies p = 0, 1, ..., -2, -1 along the rows of the field, and q = 0..W // 2
 from these, because the field is real.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any, NamedTuple

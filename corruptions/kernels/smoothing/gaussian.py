@@ -1,7 +1,5 @@
 """Separable Gaussian smoothing of layers, with replicated edges."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ centre, then pairs from the outermost to the nearest. In flat areas, this would 
 are in a table.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import NamedTuple

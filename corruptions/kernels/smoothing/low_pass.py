@@ -1,7 +1,5 @@
 """The coefficients that a low-pass filter keeps, and levels from filtered values."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import kernel

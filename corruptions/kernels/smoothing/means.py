@@ -4,8 +4,6 @@ The kernels read an image with margins, uint8 (H + margins, (W + margins) * 3), 
 integers. Sums are divided by a multiplication: see :func:`division`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

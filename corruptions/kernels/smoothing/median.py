@@ -1,7 +1,5 @@
 """Medians of neighbourhoods."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch

@@ -1,7 +1,5 @@
 """Gaussian smoothing of fields that are mirrored at the edge, as by SciPy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

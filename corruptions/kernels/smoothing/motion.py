@@ -7,8 +7,6 @@ floor(s + 0.5 / 257).
 The profile of detection has the same taps without ImageMagick: the sum itself is truncated (:func:`float_blur`).
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

@@ -4,8 +4,6 @@ Within its radius, a Gaussian is approximated by a sum of a few cosines. The win
 the sums at the two previous positions and from the four samples at the ends of the window.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """``robustshards attack`` and ``robustshards budgets``."""
 
-from __future__ import annotations
-
 from pipeline.attack.request import AttackRequest, SearchSettings
 from pipeline.cli.console import CONTINUE
 from pipeline.cli.options import MakingJob, command

@@ -1,7 +1,5 @@
 """``robustshards build`` and ``robustshards mirror``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``robustshards doctor``."""
 
-from __future__ import annotations
-
 from pipeline.cli.options import Printing, command
 
 

@@ -1,7 +1,5 @@
 """``robustshards evaluate``."""
 
-from __future__ import annotations
-
 from pipeline.cli.console import CONTINUE
 from pipeline.cli.options import Job, command
 from pipeline.evaluate.predict.request import EvaluationRequest

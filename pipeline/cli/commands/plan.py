@@ -1,7 +1,5 @@
 """``robustshards plan``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.builder.settings import PlanSettings

@@ -1,7 +1,5 @@
 """``robustshards preview``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pipeline.cli.options import Reading, command

@@ -1,7 +1,5 @@
 """``robustshards render``."""
 
-from __future__ import annotations
-
 from pipeline.builder.settings import RenderSettings
 from pipeline.cli.options import Making, command
 

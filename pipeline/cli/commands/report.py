@@ -1,7 +1,5 @@
 """``robustshards report``."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 

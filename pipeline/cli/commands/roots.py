@@ -1,7 +1,5 @@
 """``robustshards roots``, ``compare`` and ``prove``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import typer

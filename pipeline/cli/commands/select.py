@@ -1,7 +1,5 @@
 """``robustshards select``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """``robustshards streams`` and ``robustshards stream``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

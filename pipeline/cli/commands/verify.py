@@ -1,7 +1,5 @@
 """``robustshards verify``."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Exports: finished data sets in layouts of other tools. An interrupted export continues when it is run again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pipeline.datasets.base import DataSet

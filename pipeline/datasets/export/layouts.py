@@ -1,7 +1,5 @@
 """The export layouts: the paths that each writes, and how."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

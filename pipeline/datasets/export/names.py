@@ -1,7 +1,5 @@
 """File and folder names of an export. Class folders sort in label order; names are unique and stay in the export."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

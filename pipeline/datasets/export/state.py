@@ -1,7 +1,5 @@
 """A running export: its data set, target, samples and counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

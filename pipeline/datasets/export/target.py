@@ -1,7 +1,5 @@
 """The output folder of an export. A record in it prevents overwriting files that do not belong to the export."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator

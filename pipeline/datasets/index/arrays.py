@@ -1,7 +1,5 @@
 """Indexing of NumPy arrays that contain all images of a transform. Headers are checked; pixels are not copied."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial

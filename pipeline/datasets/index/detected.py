@@ -1,7 +1,5 @@
 """The detected layout of a data set of another tool: its conditions, samples and classes."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Indexing of class folders, on disk and in tars."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

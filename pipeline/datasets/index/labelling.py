@@ -1,7 +1,5 @@
 """Which class folders of a data set are indexed, and their labels: from their names, from a list, or from a task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice

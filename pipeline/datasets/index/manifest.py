@@ -1,7 +1,5 @@
 """The manifest of a data set of other tools, with which verify, preview, export and evaluate can read it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

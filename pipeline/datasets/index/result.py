@@ -1,7 +1,5 @@
 """The result of indexing, as JSON and as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Images of one corruption beside those that a recipe makes of the same photographs."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The comparison of a data set with photographs: which ImageNet-C is it?"""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Statistics of a corrupted image beside its clean one, which do not depend on what was drawn, and their distance."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple

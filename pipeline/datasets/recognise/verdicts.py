@@ -1,7 +1,5 @@
 """Verdicts on the images of a condition: what was measured of them, and what they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -97,7 +95,7 @@ class Alteration(NamedTuple):
     preparation: str = ""
 
     @property
-    def prepared(self) -> Alteration:
+    def prepared(self) -> "Alteration":
         """The preparation alone, before anything was done to finished images."""
         return Alteration(self.recipe, preparation=self.preparation)
 

@@ -1,7 +1,5 @@
 """Records of a requested and of a loaded model."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -62,14 +60,14 @@ class Model:
     code: str = ""
     software: Mapping[str, str] = field(default_factory=library_versions)
     adapts: bool = False
-    again: Callable[[], Model] | None = None
+    again: "Callable[[], Model] | None" = None
 
     @property
     def resets(self) -> bool:
         """Whether it adapts and has a method ``reset``."""
         return self.adapts and callable(getattr(getattr(self.module, "inner", None), "reset", None))
 
-    def for_trial(self) -> Model:
+    def for_trial(self) -> "Model":
         """Return a model to call with other images: a copy of one that adapts. Raise UserError if none can be made."""
         if not self.adapts:
             return self
@@ -139,7 +137,7 @@ class LogitsOnly(torch.nn.Module):
 class _EvaluationMode(LogitsOnly):
     """A wrapper that also keeps the model in evaluation mode."""
 
-    def train(self, mode: bool = True) -> _EvaluationMode:
+    def train(self, mode: bool = True) -> "_EvaluationMode":
         """Return the model unchanged: it stays in evaluation mode."""
         return self
 

@@ -4,8 +4,6 @@
 ``bytearray(10**12)``, and before torch 2.10 a forged size made it read outside of its memory.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import zipfile

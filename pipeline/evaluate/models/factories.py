@@ -1,7 +1,5 @@
 """Models from the user's own code: import and call of a factory, and a digest of the code."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Conversion of exceptions from libraries and from users' code to UserError, and checks of model files."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Iterator

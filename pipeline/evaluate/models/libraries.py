@@ -1,7 +1,5 @@
 """Models from a user's factory, timm, torchvision and transformers."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os

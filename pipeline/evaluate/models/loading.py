@@ -1,7 +1,5 @@
 """Loading of a model from its specification: a factory, a file, or a model of a library."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """ONNX models, run by onnxruntime. External data files are checked before onnxruntime opens them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Loading of untrusted state dicts, without running code and with limited memory."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from itertools import chain

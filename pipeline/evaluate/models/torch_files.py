@@ -3,8 +3,6 @@
 Both formats can run code when they are loaded, so they are loaded only if the user trusts them.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -55,11 +53,11 @@ class ExportedModel(torch.nn.Module):
         """Return the output of the program for a batch of images."""
         return self.inner(images)
 
-    def train(self, mode: bool = True) -> ExportedModel:
+    def train(self, mode: bool = True) -> "ExportedModel":
         """Return the model unchanged: an exported program has only one mode."""
         return self
 
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> ExportedModel:
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "ExportedModel":
         """Move the program to another device, including the devices stored in its graph."""
         device = fn(torch.empty(0, device=self._device)).device
         if device != self._device:

@@ -1,7 +1,5 @@
 """The accuracy of a model under pairs of corruptions, from which streams of CCC take their paths."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

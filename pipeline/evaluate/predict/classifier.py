@@ -1,7 +1,5 @@
 """Inference on a device: from uint8 images to ranked classes, in batches."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Sequence
@@ -90,7 +88,7 @@ class Copies:
         copy.record_stream(computing)
         return copy
 
-    def to_cpu(self, tensors: Sequence[torch.Tensor]) -> Pending:
+    def to_cpu(self, tensors: Sequence[torch.Tensor]) -> "Pending":
         """Start to copy the results of what was started before."""
         if self._stream is None:
             return Pending(tuple(tensors))

@@ -1,7 +1,5 @@
 """Evaluation of a model on a data set: predict the missing chunks, then merge the predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, islice

@@ -1,7 +1,5 @@
 """Evaluations of given predictions: of a loop of one's own, of a model served elsewhere, or of merged runs."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields

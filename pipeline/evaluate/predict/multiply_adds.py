@@ -1,7 +1,5 @@
 """The number of multiply-add operations of a model for one image."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

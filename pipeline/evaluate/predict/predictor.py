@@ -1,7 +1,5 @@
 """The worker of an evaluation. It predicts chunks and publishes one predictions part per chunk."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence

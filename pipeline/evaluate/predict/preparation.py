@@ -1,7 +1,5 @@
 """Images that are not prepared yet: the steps that prepare them, and which of them can be prepared."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Requirements of an evaluation."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from contextlib import suppress

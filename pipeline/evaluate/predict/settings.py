@@ -1,7 +1,5 @@
 """Settings that determine the predictions of an evaluation, from the request, the model or a measurement."""
 
-from __future__ import annotations
-
 from unicodedata import category
 
 import torch

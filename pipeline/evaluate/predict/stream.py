@@ -1,7 +1,5 @@
 """Loading of shards as batches, checked against the manifest and decoded in parallel, without extracting tars."""
 
-from __future__ import annotations
-
 import os
 import sys
 from bisect import bisect_right
@@ -82,7 +80,7 @@ class FrameBatch:
     compared: int = 0
     changed: int = 0
 
-    def pin_memory(self) -> FrameBatch:
+    def pin_memory(self) -> "FrameBatch":
         """Move the images to page-locked memory, which speeds up the copy to a GPU."""
         self.images = self.images.pin_memory()
         return self

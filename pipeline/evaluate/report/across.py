@@ -1,7 +1,5 @@
 """What compares models and data sets: paired differences, ranks, natural robustness, and published figures."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

@@ -1,7 +1,5 @@
 """Checks that evaluations can be combined: names of models and data sets, duplicates, images of one name."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Tables and scatter plots that compare the models of a report: ranks, differences, clean accuracy, size."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The state that the results of one report share: clean images, baseline, bootstrap, warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations

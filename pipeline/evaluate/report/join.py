@@ -1,7 +1,5 @@
 """Values of images by condition, and images joined by source id: of conditions, and of several evaluations."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,12 +37,12 @@ class Images:
         """The row of each source id."""
         return {id_: row for row, id_ in enumerate(self.ids)}
 
-    def equals(self, other: Images) -> bool:
+    def equals(self, other: "Images") -> bool:
         """Return whether the images, their order and their labels are equal."""
         same_labels = np.array_equal(self.labels, other.labels)
         return self.ids == other.ids and same_labels and np.array_equal(self.digests, other.digests)
 
-    def take(self, rows: Rows) -> Images:
+    def take(self, rows: Rows) -> "Images":
         """Return the images at some rows."""
         if len(rows) == len(self.ids):
             return self

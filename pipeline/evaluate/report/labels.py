@@ -1,7 +1,5 @@
 """Names in figures: shortened, yet different from each other, and the places of those beside points."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import textwrap

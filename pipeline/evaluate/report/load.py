@@ -1,7 +1,5 @@
 """Finished evaluations and searches for budgets, and their predictions as values of images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Measures as tables and plots: cells with their marks, and pivots."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The validation images of ImageNet, recognised by their names, and their reassessed labels (ReaL)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The report on evaluations and searches: their results, the tidy table of all measures, and the document."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The data sets of a report: key figures, calibration and published figures of each, and the tables of its family."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

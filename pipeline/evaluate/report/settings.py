@@ -1,7 +1,5 @@
 """Settings of a report. Imports nothing heavy, since the help of the command needs it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

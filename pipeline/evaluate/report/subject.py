@@ -3,8 +3,6 @@
 A metric is a function of means over images: of a data set, its transforms and levels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -77,7 +75,7 @@ class Grid:
         found[..., self._places[0], self._places[1]] = values
         return found
 
-    def beside(self, others: Numbers) -> Grid:
+    def beside(self, others: Numbers) -> "Grid":
         """Return the grid with other values of the same images, (images, values), that are whole numbers."""
         bootstrap, grid = Bootstrap.of(others, resamples=len(self.draws.cells)), copy(self)
         grid.means, grid.draws = (

@@ -1,7 +1,5 @@
 """The tables of a report as Markdown, LaTeX and text for a terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 import textwrap

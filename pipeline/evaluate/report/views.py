@@ -1,7 +1,5 @@
 """What a report shows, ready to be drawn: numbers, tables, plots, and the document that they are in."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The folder of a budgets run: its settings, and the smallest budget at which an attack succeeds on each image."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The folder of an evaluation: settings, predictions parts, and the merged predictions."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """The predictions of an evaluation: one row per frame, with all the data that reports need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Accuracies of several models on clean images, candidates and natural images, from untrusted files and evaluations."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The analysis of candidates: overlaps, categories, benchmarks, and how well these predict natural robustness."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field

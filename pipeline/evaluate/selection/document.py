@@ -1,7 +1,5 @@
 """An analysis as it is shown, in the layout of the paper's tables 2 and 3, and its files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import fmean

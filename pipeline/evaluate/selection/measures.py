@@ -6,8 +6,6 @@ All functions raise ValueError for arguments that are invalid or that make a val
 Source: Laugros et al., BMVC 2021, arXiv 2107.12052.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations

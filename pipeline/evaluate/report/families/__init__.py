@@ -1,7 +1,5 @@
 """The registry of reports: built-in ones, and those of installed packages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points

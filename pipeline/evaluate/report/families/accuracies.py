@@ -1,7 +1,5 @@
 """Reports on accuracies: ImageNet-S, -Syn2Nat, -3DCC, -W, LAION-C, and families without a report of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The report on adversarial images: AR, robust accuracy, attack success rates, WCAR, and the transfer matrix."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Evaluations on adversarial images: which are shown together, what is right before and after each attack."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The report on smallest budgets: accuracy against the budget of an attack, for several models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 

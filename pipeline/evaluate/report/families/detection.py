@@ -3,8 +3,6 @@
 Source: Michaelis et al. 2019, arXiv 1907.07484.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The reports on spatial frequencies: low-pass filtered images, and images plus one frequency."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

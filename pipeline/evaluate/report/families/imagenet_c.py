@@ -1,7 +1,5 @@
 """The report on ImageNet-C and its editions, and what ImageNet-C-bar has in common with it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The report on ImageNet-C-bar and CIFAR-10-C-bar."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

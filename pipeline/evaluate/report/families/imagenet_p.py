@@ -1,7 +1,5 @@
 """The report on ImageNet-P and its editions: how often predictions change within sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np

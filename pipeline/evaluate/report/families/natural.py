@@ -1,7 +1,5 @@
 """The reports on images without a transform: clean, natural under a distribution shift, and anomalous."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The report on streams: errors of a model that may adapt, by condition, by visit and over time."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
