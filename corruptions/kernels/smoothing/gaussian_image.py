@@ -28,6 +28,8 @@ MIDDLE = np.float32(128)
 VECTOR, BAND = 16, 8
 """Numbers of float32 in a vector, and rows that are smoothed along their columns together, a multiple of 4."""
 
+ONE = np.uint16(1)
+
 MANY = 8
 """Number of undecided values in a row from which on flat areas are searched."""
 
@@ -164,19 +166,21 @@ def settle_flat(levels, repeats, others, radius, channels, flat, target, found, 
         count: Their number.
     """
     width, margin, kept = levels.size, radius * channels, 0
-    runs = np.zeros(width + margin, np.int64)  # equal pixels up to each one, in columns of equal pixels
-    for i in range(width):
-        if repeats[i] >= others:
-            if i < channels:
-                runs[i] = radius + 1
-            else:
-                runs[i] = runs[i - channels] + 1 if levels[i] == levels[i - channels] else 1
-    for i in range(width, runs.size):
-        runs[i] = runs[i - channels] + 1 if runs[i - channels] else 0
+    same, settled = np.ones(width + margin, np.uint8), np.full(channels, -channels - 1)
+    for i in range(width):  # whether a column of equal pixels continues that to its left
+        same[i] = np.uint8(repeats[i] >= others)
+    earlier, later, joined = levels[: width - channels], levels[channels:], same[channels:width]
+    for i in range(joined.size):
+        joined[i] &= np.uint8(earlier[i] == later[i])
     for k in range(count):
         i = found[k]
-        if runs[i + margin] > 2 * radius:
-            target[i] = flat[levels[i]]
+        at, channel = i + margin, i % channels
+        first = max(i - margin, channel)
+        least = at if settled[channel] == i - channels else first + channels  # the last value's filter was flat
+        while at >= least and same[at]:
+            at -= channels
+        if at < least and repeats[first] >= others:
+            target[i], settled[channel] = flat[levels[i]], i
         else:
             found[kept], kept = i, kept + 1
     return kept
@@ -198,7 +202,8 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
             equal, equal_above = repeats[ready % count], repeats[(ready - 1) % count]
             for i in range(width):
                 middle[i] = np.int16(levels[i]) - np.int16(MIDDLE)
-                equal[i] = equal_above[i] + 1 if levels[i] == above[i] else 0
+            for i in range(width):
+                equal[i] = np.uint16(equal_above[i] + ONE) * np.uint16(levels[i] == above[i])
             extend(line[: width + 2 * margin], margin, margin + width, channels)
             weigh_line(line, fast_half, channels, ring[ready % count * pitch :][:size])
             ready += 1
