@@ -72,8 +72,8 @@ def set_impulses(levels, codes):
     """Return the image with 0 at code 1 (pepper) and 255 at code 2 (salt)."""
     out = np.empty_like(levels)
     for i in range(levels.size):
-        kept = levels[i] if codes[i] == 0 else np.uint8(255)
-        out[i] = np.uint8(0) if codes[i] == 1 else kept
+        kept, white = np.uint8(codes[i] == 0), np.uint8(codes[i] >> 1)  # without branches, so that it vectorises
+        out[i] = levels[i] * kept + np.uint8(255) * white
     return out
 
 

@@ -238,6 +238,5 @@ def salt_and_pepper(count, pepper_below, salt_below, stream):
         fill_words(words, start // 4, stream)
         codes = out[start : start + CHUNK]
         for i in range(codes.size):
-            salt = np.uint8(2) if words[i] < salt_below else np.uint8(0)
-            codes[i] = np.uint8(1) if words[i] < pepper_below else salt
+            codes[i] = np.uint8(2) * np.uint8(words[i] < salt_below) - np.uint8(words[i] < pepper_below)
     return out
