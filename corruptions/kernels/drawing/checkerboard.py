@@ -45,5 +45,6 @@ def hide_cells(pixels, hidden, cosine, sine, side):
         repeat_channels(coloured, spread)
         source, target = pixels[y], out[y]
         for i in range(3 * width):
-            target[i] = GREY if spread[i] != NONE else source[i]
+            level = source[i]  # loaded in any case, so that the choice vectorises
+            target[i] = GREY if spread[i] != NONE else level
     return out
