@@ -4,6 +4,7 @@ import operator
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,7 +52,7 @@ def to_rgb(image: NDArray[np.uint8], smallest_side: int, is_reversed: bool = Fal
 
 def reversed_channels(image: Image) -> Image:
     """Return a copy of an image with its channels in reverse order."""
-    return np.ascontiguousarray(image[..., ::-1])
+    return np.asarray(cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2BGR), np.uint8)
 
 
 def check_channels(channels: str) -> bool:
