@@ -28,6 +28,9 @@ MIDDLE = np.float32(128)
 VECTOR, BAND = 16, 8
 """Numbers of float32 in a vector, and rows that are smoothed along their columns together, a multiple of 4."""
 
+BRIDGE = 64
+"""Values between the filters of two undecided values that take less time than sums for each of the two."""
+
 ONE = np.uint16(1)
 
 MANY = 8
@@ -221,7 +224,7 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
             decided = 0
             while decided < undecided:
                 begin, end = decided, decided + 1
-                while end < undecided and found[end] - found[end - 1] <= 2 * margin:  # their filters overlap
+                while end < undecided and found[end] - found[end - 1] <= 2 * margin + BRIDGE:
                     end += 1
                 start, stop = max(found[begin] - margin, 0), min(found[end - 1] + margin + 1, width)
                 sum_columns(source, half, y, start, sums[margin + start : margin + stop])
