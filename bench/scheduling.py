@@ -57,12 +57,7 @@ ROWS: Sequence[tuple[str, Figure, str, bool]] = (
     ("fraction in attempts that were lost or overtaken", lambda run: run.void / run.up, ".3f", False),
     ("failed attempts", lambda run: run.failed, ".1f", False),
     ("duplicates", lambda run: run.duplicates, ".1f", False),
-    (
-        "CPU time of driver and simulation per work item, ms",
-        lambda run: 1e3 * run.driver / run.items,
-        ".2f",
-        False,
-    ),
+    ("CPU time of driver and simulation per work item, ms", lambda run: 1e3 * run.driver / run.items, ".2f", False),
 )
 """Title, figure and format of each row, and whether the range over the seeds is shown."""
 

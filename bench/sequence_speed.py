@@ -106,9 +106,7 @@ def _ours(recipe: Recipe, condition: Condition, encoder: str, photographs: Path,
     """Return milliseconds per frame of a build of one perturbation, from the listing to the shards."""
     shutil.rmtree(output, ignore_errors=True)
     chosen = recipe.changed(
-        transforms={"only": [condition.transform]},
-        encoder={"name": encoder},
-        source={"limit": PHOTOGRAPHS[encoder]},
+        transforms={"only": [condition.transform]}, encoder={"name": encoder}, source={"limit": PHOTOGRAPHS[encoder]}
     )
     worker = BuildWorker(BuildJob(chosen, str(photographs), str(output)))
     start = perf_counter()

@@ -182,12 +182,7 @@ def corrupt(
 
 
 def corruptor(
-    name: str,
-    severity: float = 1,
-    *,
-    profile: str = "imagenet",
-    channels: str = "rgb",
-    options: Options = DEFAULTS,
+    name: str, severity: float = 1, *, profile: str = "imagenet", channels: str = "rgb", options: Options = DEFAULTS
 ) -> Callable[[Image, int], Image]:
     """Return :func:`corrupt` as a function of (image, seed), with the name and the parameters looked up once.
 

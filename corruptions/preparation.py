@@ -60,9 +60,7 @@ def library_operator(resize: Callable[[Image, int, int, Box | None], Image]) -> 
     return operator
 
 
-def kernel_operator(
-    resize: Callable[[Image, tuple[int, int], tuple[int, int], tuple[int, int]], Image],
-) -> Operator:
+def kernel_operator(resize: Callable[[Image, tuple[int, int], tuple[int, int], tuple[int, int]], Image]) -> Operator:
     """Return an operator that calls a kernel, which computes only the window.
 
     If the complete result is too large, its centre is regarded as the result of resizing the centre of the image,

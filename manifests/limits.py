@@ -40,11 +40,7 @@ class Bounds(NamedTuple):
     highest: int
 
 
-EVERY_ROW: Mapping[str, Bounds] = {
-    "label": Bounds(-1, 2**20),
-    "level": Bounds(0, 2**20),
-    "version": Bounds(0, 2**20),
-}
+EVERY_ROW: Mapping[str, Bounds] = {"label": Bounds(-1, 2**20), "level": Bounds(0, 2**20), "version": Bounds(0, 2**20)}
 """Bounds that hold for every row."""
 
 OK_ROWS: Mapping[str, Bounds] = {

@@ -17,24 +17,13 @@ from perturbations import blur, geometry, noise, weather
 from perturbations.catalogue import DIFFICULTIES, Frames
 from perturbations.views import Views, make_views
 
-__all__ = [
-    "GROUPS",
-    "Views",
-    "frame",
-    "frame_count",
-    "get",
-    "make_views",
-    "names",
-    "perturb",
-    "perturber",
-]
+__all__ = ["GROUPS", "Views", "frame", "frame_count", "get", "make_views", "names", "perturb", "perturber"]
 
 DEFAULTS = Options()
 """Options used where a call gives none."""
 
 _REGISTRY = Registry(
-    "perturbation",
-    (*noise.PERTURBATIONS, *blur.PERTURBATIONS, *weather.PERTURBATIONS, *geometry.PERTURBATIONS),
+    "perturbation", (*noise.PERTURBATIONS, *blur.PERTURBATIONS, *weather.PERTURBATIONS, *geometry.PERTURBATIONS)
 )
 GROUPS = _REGISTRY.groups
 """Group -> names in published order: benchmark (10), validation (4), all (14), and the four parts of the benchmark."""

@@ -71,9 +71,7 @@ class Brightness:
 def growing_brightness(views: Views, parameters: Brightness, source: DrawSource, indices: Indices) -> Frames:
     """Return frames from darker to brighter. Each converts colours again, which is faster than reading stored hues."""
     return stack(
-        views,
-        indices,
-        lambda index: color.shift_value(views.base, (index - BRIGHTNESS_MIDDLE) * parameters.step / 100),
+        views, indices, lambda index: color.shift_value(views.base, (index - BRIGHTNESS_MIDDLE) * parameters.step / 100)
     )
 
 

@@ -3,15 +3,6 @@
 order = robustshards.streams.temporal(labels, gamma=0.1, rng=0)      # indices into labels
 """
 
-from pipeline.loaders.orders import (
-    CANONICAL,
-    ORDERS,
-    class_groups,
-    dirichlet,
-    label_shift,
-    long_tail,
-    markov,
-    temporal,
-)
+from pipeline.loaders.orders import CANONICAL, ORDERS, class_groups, dirichlet, label_shift, long_tail, markov, temporal
 
 __all__ = ["CANONICAL", "ORDERS", "class_groups", "dirichlet", "label_shift", "long_tail", "markov", "temporal"]

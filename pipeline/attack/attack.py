@@ -65,13 +65,7 @@ def prepare(request: AttackRequest, preparing: Callable[[str], None]) -> Setup:
 def loading(request: AttackRequest, setup: Setup) -> Loading:
     """Return how workers load model and images."""
     place = setup.images.data_set.absolute_location
-    return Loading(
-        place.folder,
-        setup.table.run.device,
-        place.data,
-        current_folder(),
-        request.trust_model,
-    )
+    return Loading(place.folder, setup.table.run.device, place.data, current_folder(), request.trust_model)
 
 
 def processes(request: AttackRequest, setup: Setup) -> tuple[int | None, int]:

@@ -9,14 +9,7 @@ from manifests import Row
 from pipeline.attack.attacker import Attacked, Attacker, CleanBatch
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.records import Record
-from pipeline.builder.sample_maker import (
-    Failure,
-    Payload,
-    PreparedImage,
-    checked_payload,
-    failure_reason,
-    quarantined,
-)
+from pipeline.builder.sample_maker import Failure, Payload, PreparedImage, checked_payload, failure_reason, quarantined
 from pipeline.datasets.norms import Stored, norms_of, on_grid, stored
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import SampleError, UserError

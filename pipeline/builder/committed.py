@@ -9,15 +9,7 @@ from typing import TypeVar
 import manifests
 from manifests import Row
 from pipeline.builder.compatibility import check_claim
-from pipeline.builder.plan import (
-    Missing,
-    Plan,
-    WorkItem,
-    count_missing,
-    listing_digest,
-    make_blocks,
-    missing_blocks,
-)
+from pipeline.builder.plan import Missing, Plan, WorkItem, count_missing, listing_digest, make_blocks, missing_blocks
 from pipeline.datasets.indexed import PresentFiles
 from pipeline.datasets.paths import (
     FACT_IMAGES,

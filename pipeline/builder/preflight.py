@@ -30,9 +30,7 @@ def prepare(asked: MakingSettings, watcher: Preparing) -> tuple[Plan, Source]:
     check_overlap(asked.source, asked.out, {*FOLDERS, *(each.transform for each in conditions)})
     recipe = with_detected_kind(recipe, asked.source)
     recipe = recipe.canonical(
-        recipe.installed(),
-        decoder_fingerprints(recipe.used_decoders()),
-        resizer_fingerprints(recipe.used_resizers()),
+        recipe.installed(), decoder_fingerprints(recipe.used_decoders()), resizer_fingerprints(recipe.used_resizers())
     )
     source = open_source(recipe.source.kind, asked.source, asked.ids, recipe.source.classes, recipe.source)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].description}")

@@ -68,9 +68,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "report": CommandEntry(report, EVALUATE, "robustshards report results/resnet50 --out report"),
     "attack": CommandEntry(
-        attack,
-        EVALUATE,
-        "robustshards attack clean --model timm:resnet50 --attacks fgsm --budgets 4/255 --out attacks",
+        attack, EVALUATE, "robustshards attack clean --model timm:resnet50 --attacks fgsm --budgets 4/255 --out attacks"
     ),
     "budgets": CommandEntry(
         budgets,

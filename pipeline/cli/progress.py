@@ -116,7 +116,7 @@ class Display:
         self._shards_todo = shards
         self._console.print(
             f"{counted(plan.images, 'image')}, {counted(plan.shards, 'shard')}: {plan.shards - shards:,} already "
-            f"finished, {shards:,} to build",
+            f"finished, {shards:,} to build"
         )
         for warning in plan.warnings if shards else ():
             self._console.print(f"warning: {printable(warning, LONGEST_MESSAGE)}", style="yellow", soft_wrap=True)

@@ -47,11 +47,7 @@ class IndexTable(StrictTable):
 
 
 def open_data_set(
-    folder: str,
-    data: str | None = None,
-    pixels: bool = False,
-    cache: str | None = None,
-    clean: Location | None = None,
+    folder: str, data: str | None = None, pixels: bool = False, cache: str | None = None, clean: Location | None = None
 ) -> DataSet:
     """Open the data set in a folder. The arguments are those of ``Location``.
 

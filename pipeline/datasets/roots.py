@@ -212,11 +212,7 @@ def _made(data_set: Rendered) -> Iterator[pa.Table]:
 
 
 def roots_of_tables(
-    tables: Iterable[pa.Table],
-    name: str,
-    recipe: bytes | None = None,
-    seed: int | None = None,
-    payloads: bool = True,
+    tables: Iterable[pa.Table], name: str, recipe: bytes | None = None, seed: int | None = None, payloads: bool = True
 ) -> Roots:
     """Return the roots of the rows of a manifest.
 

@@ -378,10 +378,7 @@ DECODERS: Mapping[str, Decoder] = {
         _turbo_fast, lambda: f"simplejpeg {importlib.metadata.version('simplejpeg')}", "pip install simplejpeg"
     ),
     "nvjpeg": Decoder(
-        _nvjpeg,
-        _nvjpeg_library,
-        "pip install 'nvidia-nvimgcodec-cu12[nvjpeg]'",
-        ", on a machine with an NVIDIA GPU",
+        _nvjpeg, _nvjpeg_library, "pip install 'nvidia-nvimgcodec-cu12[nvjpeg]'", ", on a machine with an NVIDIA GPU"
     ),
 }
 """Decoders by name."""

@@ -240,14 +240,7 @@ class Stream(SharedStream):
         seed = check_seed(shuffle, "shuffle")
         self.schedule: Schedule
         self.schedule, self._ids, self.missing = read_schedule(
-            data_set,
-            protocol,
-            parameters,
-            seed,
-            conditions=conditions,
-            ids=ids,
-            subset=subset,
-            unlabelled=unlabelled,
+            data_set, protocol, parameters, seed, conditions=conditions, ids=ids, subset=subset, unlabelled=unlabelled
         )
         self._batches = self.schedule.batches(self._batch_size or 1, bool(drop_last))
         self._name = data_set.name

@@ -217,11 +217,7 @@ class _Array:
         if unlabelled := [index for index, label in enumerate(labels) if label < 0]:
             raise UserError(f"{where}, image {unlabelled[0]}, has no class: download the file again")
         fields = ("style", "rendition", "subtype")
-        return {
-            "image": images,
-            "class": labels,
-            **{key: content.texts(key, len(images)) for key in fields},
-        }
+        return {"image": images, "class": labels, **{key: content.texts(key, len(images)) for key in fields}}
 
     @property
     def labels(self) -> LabelSpace:

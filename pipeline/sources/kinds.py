@@ -5,13 +5,7 @@ from dataclasses import dataclass
 
 from corruptions.registry import unknown
 from pipeline.errors import UserError
-from pipeline.sources.array_rows import (
-    DOWNSAMPLED_FILES,
-    cifar_10,
-    cifar_100,
-    cifar_100_coarse,
-    downsampled_imagenet,
-)
+from pipeline.sources.array_rows import DOWNSAMPLED_FILES, cifar_10, cifar_100, cifar_100_coarse, downsampled_imagenet
 from pipeline.sources.base import Source
 from pipeline.sources.cifar_subclasses import cifar_100_subclass
 from pipeline.sources.hf_parquet import HuggingFaceParquet

@@ -16,10 +16,7 @@ BATCH_ITEMS = 64
 
 
 def read_in_threads(
-    items: Iterable[Item],
-    open_reader: Callable[[], Reader],
-    read: Callable[[Reader, Item], Result],
-    threads: int,
+    items: Iterable[Item], open_reader: Callable[[], Reader], read: Callable[[Reader, Item], Result], threads: int
 ) -> Iterator[Result]:
     """Yield the result of ``read`` for each item, in order, with a bounded number of results in memory.
 

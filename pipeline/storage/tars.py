@@ -27,12 +27,7 @@ REGULAR = frozenset({b"0", b"\0", b"7"})
 FOLDER, LONG_NAME, LONG_LINK, EXTENDED, GLOBAL = b"5", b"L", b"K", b"x", b"g"
 """Type flags of members and headers. All others (links, devices, sparse files) are refused."""
 
-COMPRESSED: Mapping[bytes, str] = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
+COMPRESSED: Mapping[bytes, str] = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 """First bytes of a compressed file -> name of the compression."""
 
 

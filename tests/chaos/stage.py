@@ -49,11 +49,7 @@ class Stage:
         self.source_url = upload(store, self.source, "source")
         paths = os.pathsep.join(map(str, (Path(__file__).parent / "poison", ROOT)))
         # Ray workers inherit the environment of their raylet, so raylets and commands get the same one.
-        self._environment = {
-            **store.environment(proxy.endpoint),
-            "PYTHONPATH": paths,
-            "CHAOS_POISON": str(self.poison),
-        }
+        self._environment = {**store.environment(proxy.endpoint), "PYTHONPATH": paths, "CHAOS_POISON": str(self.poison)}
         self._machines: dict[str, Machines] = {}
 
     def machines(self, engine: str) -> Machines:

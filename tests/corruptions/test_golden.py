@@ -72,19 +72,13 @@ def test_the_reference_file_is_covered(golden: dict[str, np.ndarray], references
         f"{profile}/{index}/{item}"
         for profile in PROFILE_SIDES
         for index in range(GOLDEN_INPUTS[profile])
-        for item in (
-            "input",
-            *(f"{name}/{severity}" for name in PUBLISHED for severity in GOLDEN_SEVERITIES[profile]),
-        )
+        for item in ("input", *(f"{name}/{severity}" for name in PUBLISHED for severity in GOLDEN_SEVERITIES[profile]))
     }
     assert set(golden) == expected
 
 
 def test_the_committed_part_equals_the_reference_file(shared: Path) -> None:
-    with (
-        np.load(published.FOLDER / "imagenet_c.npz") as part,
-        np.load(shared / "golden" / "imagenet_c.npz") as whole,
-    ):
+    with np.load(published.FOLDER / "imagenet_c.npz") as part, np.load(shared / "golden" / "imagenet_c.npz") as whole:
         assert {key.split("/")[2] for key in part} == {"input", *PUBLISHED}
         for key in part:
             np.testing.assert_array_equal(part[key], whole[key])

@@ -143,10 +143,7 @@ def test_each_worker_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_worker_that_cannot_be_created_names_the_remedy() -> None:
-    with (
-        local_pool_of(True, BrokenWorker) as pool,
-        pytest.raises(UserError, match="the frost textures are missing"),
-    ):
+    with local_pool_of(True, BrokenWorker) as pool, pytest.raises(UserError, match="the frost textures are missing"):
         list(pool.run(iter("abcdef")))
 
 

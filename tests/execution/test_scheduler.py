@@ -266,10 +266,7 @@ def failing(
 ) -> Callable[[int], list[tuple[float, WorkerEvent[Done]]]]:
     """Return a script where the start of all workers before ``until`` fails."""
     return lambda worker: [
-        (
-            1.0,
-            WorkerFailed(worker, "no memory", error) if worker < until else WorkerStarted(worker, f"worker {worker}"),
-        )
+        (1.0, WorkerFailed(worker, "no memory", error) if worker < until else WorkerStarted(worker, f"worker {worker}"))
     ]
 
 

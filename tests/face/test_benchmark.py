@@ -52,9 +52,7 @@ def _benchmark(source: Path, out: Path | None, **options: Any) -> rs.Benchmark:
     return rs.benchmark(models, source, recipes(), out, limit=3, batch_size=8, cache="off", progress=False, **options)
 
 
-def test_models_are_evaluated_on_all_data_sets_and_one_clean_companion(
-    benchmarked: tuple[rs.Benchmark, Path],
-) -> None:
+def test_models_are_evaluated_on_all_data_sets_and_one_clean_companion(benchmarked: tuple[rs.Benchmark, Path]) -> None:
     names = [(each.table.model.name, each.table.data_set.name) for each in benchmarked[0].evaluations]
     data_sets = ["imagenet-c-clean", "imagenet-c", "imagenet-p"]
     assert names == [(model, data_set) for model in ("lab/tiny", "other") for data_set in data_sets]

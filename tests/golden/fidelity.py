@@ -163,7 +163,7 @@ FUNCTIONS = "Computed in float32, with polynomials in place of the functions of 
 
 REASONS: Mapping[str, Mapping[str, str]] = {
     "ImageNet-C": {
-        "defocus_blur": "Computed in float32. Published sums depend on the CPU: OpenCV takes a Fourier transform.",
+        "defocus_blur": "Computed in float32. Published sums depend on the CPU: OpenCV takes a Fourier transform."
     },
     "Detection": {
         "defocus_blur": "Computed in float32. Published sums depend on the CPU: OpenCV takes a Fourier transform.",
@@ -180,7 +180,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     },
     "ImageNet-P": {},
     "ImageNet-S": {
-        "opencv-bicubic": "Published with Intel's IPP, whose pixels depend on the CPU; these are OpenCV's without it.",
+        "opencv-bicubic": "Published with Intel's IPP, whose pixels depend on the CPU; these are OpenCV's without it."
     },
     "ImageNet-Syn2Nat": {},
     "ImageNet-3DCC": {},

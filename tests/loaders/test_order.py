@@ -10,11 +10,7 @@ from pipeline.loaders.order import Share, visiting_order
 
 @pytest.mark.parametrize(
     ("seed", "number", "order"),
-    [
-        (0, 0, [2, 7, 1, 3, 0, 4, 5, 6]),
-        (0, 1, [2, 7, 1, 4, 0, 5, 6, 3]),
-        (2**64 - 1, 3, [7, 4, 0, 1, 2, 6, 3, 5]),
-    ],
+    [(0, 0, [2, 7, 1, 3, 0, 4, 5, 6]), (0, 1, [2, 7, 1, 4, 0, 5, 6, 3]), (2**64 - 1, 3, [7, 4, 0, 1, 2, 6, 3, 5])],
 )
 def test_random_orders_stay_the_same(seed: int, number: int, order: list[int]) -> None:
     assert visiting_order([5, 3], seed, number).tolist() == order

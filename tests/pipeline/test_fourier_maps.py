@@ -192,10 +192,7 @@ def evaluation(folder: Path, wrong: set[Frequency], images: int = 4, largest: in
 
 
 def test_means_count_the_cells_of_the_picture(tmp_path: Path) -> None:
-    folders = [
-        evaluation(tmp_path / "a", {Frequency(0, 0), Frequency(9, 2)}),
-        evaluation(tmp_path / "b", set()),
-    ]
+    folders = [evaluation(tmp_path / "a", {Frequency(0, 0), Frequency(9, 2)}), evaluation(tmp_path / "b", set())]
     report = report_on(*folders)
     found = report.results[0]
     assert value(found, "mean error of the map") == pytest.approx(0.5 * 3 / 441)

@@ -47,10 +47,7 @@ def factors(black: int, luma: int, span: int) -> Factors:
     return Factors(np.int16(black), *(np.int16(((factor << 13) + ONE // 2) >> 16) for factor in scaled))
 
 
-FACTORS: Mapping[bool, Factors] = {
-    True: factors(0, ONE, 255),
-    False: factors(16, ONE * 255 // LUMA_SPAN, CHROMA_SPAN),
-}
+FACTORS: Mapping[bool, Factors] = {True: factors(0, ONE, 255), False: factors(16, ONE * 255 // LUMA_SPAN, CHROMA_SPAN)}
 """Constants by whether levels have the full range 0..255 (JPEG). The limited range is that of video, 16..235."""
 
 

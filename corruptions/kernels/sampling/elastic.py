@@ -13,16 +13,7 @@ from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.planes import to_unit
 from corruptions.kernels.smoothing.waves import mirror_index
-from corruptions.kernels.vectors import (
-    fma,
-    larger,
-    load_eight,
-    load_four,
-    multiply_add,
-    smaller,
-    split_pixels,
-    store,
-)
+from corruptions.kernels.vectors import fma, larger, load_eight, load_four, multiply_add, smaller, split_pixels, store
 
 PIXEL, PADDING = np.uint64(3), 2
 """Numbers of a pixel, and the largest number of additional ones in a vector."""

@@ -150,13 +150,7 @@ def ccc_matrix(asked: MatrixSettings) -> None:
         model = load_model(asked.model, asked.weights, trust=asked.trust_model)
         inputs = replace(model.input, mean=asked.mean or model.input.mean, std=asked.std or model.input.std)
         plan = accuracy_matrix.MatrixPlan(
-            asked.model,
-            model.digest,
-            clean.digest,
-            len(clean.ids),
-            asked.nodes,
-            asked.seed,
-            ccc.names(asked.baseline),
+            asked.model, model.digest, clean.digest, len(clean.ids), asked.nodes, asked.seed, ccc.names(asked.baseline)
         )
         classify = accuracy_matrix.classifier(replace(model, input=inputs), device, asked.batch_size)
         accuracy_matrix.measure(plan, clean, classify, local_path(asked.out), os.cpu_count() or 1, step)

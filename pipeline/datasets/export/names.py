@@ -23,10 +23,7 @@ _CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories of control characters, line separators and surrogates, which names must not contain."""
 
 _DEVICES = frozenset(
-    {
-        *("con", "prn", "aux", "nul"),
-        *(f"{device}{number}" for device in ("com", "lpt") for number in range(1, 10)),
-    }
+    {*("con", "prn", "aux", "nul"), *(f"{device}{number}" for device in ("com", "lpt") for number in range(1, 10))}
 )
 """Names that Windows reserves for devices, in lower case."""
 

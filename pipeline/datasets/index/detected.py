@@ -15,13 +15,7 @@ from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
-ENCODER_OF_SUFFIX: Mapping[str, str] = {
-    ".jpg": "jpeg",
-    ".jpeg": "jpeg",
-    ".png": "png",
-    ".npy": "npy",
-    ".mp4": "mp4",
-}
+ENCODER_OF_SUFFIX: Mapping[str, str] = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".npy": "npy", ".mp4": "mp4"}
 
 MAX_LEVEL = 100
 """Maximum level, except for transforms of families with larger ones. Published severities go up to 10."""

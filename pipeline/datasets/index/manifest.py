@@ -120,11 +120,7 @@ def _check_arguments(location: str, name: str | None, classes: Sequence[str], ta
 
 
 def _write_parts(
-    layout: DetectedLayout,
-    conditions: Sequence[Condition],
-    store: Store,
-    threads: int,
-    progress: Callable[[str], None],
+    layout: DetectedLayout, conditions: Sequence[Condition], store: Store, threads: int, progress: Callable[[str], None]
 ) -> tuple[dict[Condition, list[Path]], Counter[tuple[str, str]]]:
     """Write the rows of each condition, and return the files and the numbers of rows by status and family."""
     files, digests = LocalStore(str(layout.root)), dict[str, str]()

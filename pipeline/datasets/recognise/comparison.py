@@ -29,11 +29,7 @@ Size = tuple[int, int]
 
 Tables = tuple[tuple[int, ...], ...]
 
-RECIPES: Mapping[Size, str] = {
-    (299, 299): "imagenet-c-299",
-    (64, 64): "tiny-imagenet-c",
-    (32, 32): "cifar-10-c",
-}
+RECIPES: Mapping[Size, str] = {(299, 299): "imagenet-c-299", (64, 64): "tiny-imagenet-c", (32, 32): "cifar-10-c"}
 """Size of images -> the recipe that makes images of this size. All sizes are compared with USUAL, too."""
 USUAL, USUAL_SIZE = "imagenet-c", (224, 224)
 

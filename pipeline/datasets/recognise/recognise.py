@@ -27,10 +27,7 @@ Chosen = dict[Condition, list[tuple[Row, SourceImage]]]
 
 
 def recognise(
-    data: DataSet,
-    photographs: Photographs,
-    samples: int = 20,
-    progress: Callable[[str], None] = lambda transform: None,
+    data: DataSet, photographs: Photographs, samples: int = 20, progress: Callable[[str], None] = lambda transform: None
 ) -> Recognition:
     """Compare a sample of the images of an ImageNet-C with ours of the same photographs.
 

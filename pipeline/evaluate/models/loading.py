@@ -59,12 +59,7 @@ def _onnx(request: ModelRequest) -> Model:
     versions = library_versions(["onnxruntime", "onnxruntime-gpu"])
     model_input = ModelInput(module.size)
     return Model(
-        request.spec,
-        evaluation_mode(module),
-        digest(path, *files),
-        model_input,
-        module.batch,
-        software=versions,
+        request.spec, evaluation_mode(module), digest(path, *files), model_input, module.batch, software=versions
     )
 
 

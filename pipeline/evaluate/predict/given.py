@@ -24,13 +24,7 @@ from pipeline.evaluate.predict.predictor import publish_part
 from pipeline.evaluate.predict.preparation import EvaluatedImages, choose_preparation, prepared_size
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult, PredictionCounts, described_labels
-from pipeline.evaluate.predict.settings import (
-    check_labels,
-    checked_note,
-    data_set_table,
-    display_name,
-    first_row,
-)
+from pipeline.evaluate.predict.settings import check_labels, checked_note, data_set_table, display_name, first_row
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
     PREDICTIONS_FILE,

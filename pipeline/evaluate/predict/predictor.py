@@ -17,20 +17,8 @@ from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier, Pending
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
 from pipeline.evaluate.predict.result import PredictionCounts
-from pipeline.evaluate.predict.stream import (
-    BrokenChunk,
-    FrameBatch,
-    FrameStream,
-    OrderedFrames,
-    StreamOrder,
-    load,
-)
-from pipeline.evaluate.results.folder import (
-    EVALUATION,
-    FACT_PIXELS_CHANGED,
-    FACT_PIXELS_CHECKED,
-    EvaluationTable,
-)
+from pipeline.evaluate.predict.stream import BrokenChunk, FrameBatch, FrameStream, OrderedFrames, StreamOrder, load
+from pipeline.evaluate.results.folder import EVALUATION, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED, EvaluationTable
 from pipeline.evaluate.results.predictions import Frames, Outputs, source_digest, write_part
 from pipeline.execution.work import Attempt
 from pipeline.storage import Store, open_store
@@ -147,12 +135,7 @@ class Predictor:
             self._classifier = Classifier(self._job.table, self._model.again())
 
     def _collect(
-        self,
-        chunks: Sequence[Chunk],
-        parts: list[_Part],
-        batch: FrameBatch,
-        outputs: Pending,
-        counts: PredictionCounts,
+        self, chunks: Sequence[Chunk], parts: list[_Part], batch: FrameBatch, outputs: Pending, counts: PredictionCounts
     ) -> None:
         """Add the outputs of a batch to its part, and publish the part after its last batch."""
         part = parts[batch.chunk]

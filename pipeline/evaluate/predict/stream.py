@@ -278,12 +278,7 @@ def _no_script() -> Iterator[None]:
 
 
 def _batches(
-    samples: Iterator[Sample],
-    index: int,
-    chunk: Chunk,
-    batch: int,
-    preparation: Preparation | None,
-    ends: bool = True,
+    samples: Iterator[Sample], index: int, chunk: Chunk, batch: int, preparation: Preparation | None, ends: bool = True
 ) -> Iterator[FrameBatch]:
     """Yield the batches of a chunk, or of a part of it, which may be its end.
 

@@ -210,7 +210,7 @@ NATURAL_REPORT = FamilyReport(
     glossary={
         "Natural robustness (average of ten)": "The plain mean of the accuracies on the ImageNet validation images by "
         "the original and by the reassessed labels (ReaL), on ImageNet-V2 (matched frequency), ObjectNet, ImageNet-A, "
-        "-R, -V, Stylized-ImageNet and ImageNet-Sketch, and of 1 - mCE.",
+        "-R, -V, Stylized-ImageNet and ImageNet-Sketch, and of 1 - mCE."
     },
     sources=("Liu et al., arXiv 2302.14301 (ARES-Bench)",),
 )

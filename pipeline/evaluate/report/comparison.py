@@ -239,11 +239,7 @@ def _published_points(section: Section, metric: Metric, published: Iterable[acro
 
 
 def _scatter(
-    section: Section,
-    metric: Metric,
-    axis: Axis,
-    positions: Mapping[str, float],
-    published: Iterable[Point] = (),
+    section: Section, metric: Metric, axis: Axis, positions: Mapping[str, float], published: Iterable[Point] = ()
 ) -> Iterator[Panel]:
     """Yield the plot of the models that can be compared and have a position, if there are at least two of them."""
     found = {model: section.models[model].whole(metric.name) for model in across.comparable_models(section, metric)}

@@ -16,11 +16,7 @@ MORE_DIFFERENT: Mapping[str, float] = {
     "transverse_chromatic_abberation": 0.03,
 }
 """The same for corruptions whose last step truncates or rounds sums that are whole or halves but for float noise."""
-JUMPS: Mapping[str, float] = {
-    "blue_noise_sample": 1e-4,
-    "checkerboard_cutout": 1e-4,
-    "caustic_refraction": 5e-4,
-}
+JUMPS: Mapping[str, float] = {"blue_noise_sample": 1e-4, "checkerboard_cutout": 1e-4, "caustic_refraction": 5e-4}
 """Fraction of pixels, at least one pixel, that may differ by more than a level, where a formula jumps."""
 
 

@@ -97,7 +97,7 @@ IMAGENET_S = accuracy_report(
     transform="pair",
     glossary={
         "NSD": "The negated standard deviation of the accuracy over all pairs of decoder and resize operator, in "
-        "percentage points. 0 means that the accuracy does not depend on how images are decoded and resized.",
+        "percentage points. 0 means that the accuracy does not depend on how images are decoded and resized."
     },
     sources=("Tang et al., RobustART, 2021 (ImageNet-S)",),
 )
@@ -144,7 +144,7 @@ SYN2NAT = accuracy_report(
     transform="candidate",
     glossary={
         "Residual robustness (ImageNet-Syn2Nat)": "The clean accuracy minus the mean accuracy under the 18 corruptions "
-        "of ImageNet-Syn2Nat, in percentage points. Other candidates are not included in means.",
+        "of ImageNet-Syn2Nat, in percentage points. Other candidates are not included in means."
     },
     sources=("Laugros, Caplier and Ospici, BMVC 2021 (ImageNet-Syn2Nat)",),
 )
@@ -165,7 +165,7 @@ IMAGENET_3DCC = accuracy_report(
     glossary={
         "ImageNet-3DCC": "Twelve corruptions at five severities. Three of them, iso_noise, low_light and color_quant, "
         "can be made from the picture alone; the others need its depth or a video encoder, and are evaluated as "
-        "published. Published accuracies are on 5,000 images.",
+        "published. Published accuracies are on 5,000 images."
     },
     sources=("Kar, Yeo, Atanov and Zamir, CVPR 2022 (ImageNet-3DCC)", "RobustBench (accuracies on ImageNet-3DCC)"),
 )
@@ -239,7 +239,7 @@ LAION_C = FamilyReport(
     glossary={
         "Superclass accuracy (LAION-C)": "Share of images whose superclass has the largest mean probability of its "
         "classes among 16 superclasses. The mean, not the sum, is published: superclasses of many classes are at a "
-        "disadvantage. Images of the 715 classes that are in no superclass are left out.",
+        "disadvantage. Images of the 715 classes that are in no superclass are left out."
     },
     sources=("Li, Klein, Brendel, Geirhos and Zimmermann, ICML 2025 (LAION-C)",),
 )

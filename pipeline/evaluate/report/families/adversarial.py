@@ -298,8 +298,5 @@ REPORT = FamilyReport(
         "was attacked. Attack success rate: of the images that both models get right, the fraction that the evaluated "
         "one gets wrong after the attack.",
     },
-    sources=(
-        "Tang et al., arXiv 2109.05211 (RobustART: AR, WCAR)",
-        "Liu et al., arXiv 2302.14301 (ARES-Bench)",
-    ),
+    sources=("Tang et al., arXiv 2109.05211 (RobustART: AR, WCAR)", "Liu et al., arXiv 2302.14301 (ARES-Bench)"),
 )

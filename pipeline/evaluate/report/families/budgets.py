@@ -156,6 +156,6 @@ REPORT = FamilyReport(
     glossary={
         "Budget": "The largest norm of a perturbation of the whole image, for pixel values 0 to 1. The smallest budget "
         "of an image is the smallest norm at which the attack was found to succeed; a stronger attack may succeed at a "
-        "smaller one.",
+        "smaller one."
     },
 )

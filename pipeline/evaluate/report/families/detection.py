@@ -169,7 +169,7 @@ REPORT = FamilyReport(
     ),
     glossary={
         "P, mPC, rPC": "Performance on clean images, mean performance under corruption, and relative performance under "
-        "corruption, mPC / P. The measure is AP for COCO and Cityscapes, and AP50 for Pascal VOC.",
+        "corruption, mPC / P. The measure is AP for COCO and Cityscapes, and AP50 for Pascal VOC."
     },
     sources=("Michaelis et al. 2019, arXiv 1907.07484 (COCO-C, Pascal-C, Cityscapes-C)",),
 )

@@ -72,10 +72,7 @@ def measure_low_pass(evaluation: Evaluation, context: Context) -> Iterator[Resul
             *means_of([UNFILTERED], correct[:, -1:], context.resamples),
             *grid.estimate(ACCURACY, lambda means: 1 - means.cells[..., 0, :], "level"),
         ],
-        counts={
-            "images": (grid.images, 0),
-            "images that are correct unfiltered": (int(correct[:, -1].sum()), 0),
-        },
+        counts={"images": (grid.images, 0), "images that are correct unfiltered": (int(correct[:, -1].sum()), 0)},
         published="low-pass" if published else "",
         clean_accuracy=float(correct[:, -1].mean()),
         details={"bandwidths": bandwidths},
@@ -137,7 +134,7 @@ LOW_PASS = FamilyReport(
         "is classified correctly, in cycles per image. Settled: of the smallest bandwidth from which on it always is. "
         "ACC-LPB is the accuracy a_i at each bandwidth b_i, divided by that on unfiltered images, a_n. The area above "
         "this curve is a sum of steps, b_1 + sum over i < n of (1 - a_i / a_n) (b_(i+1) - b_i). It equals f_bias if no "
-        "image is misclassified again at a larger bandwidth. The shape of the filter was not published.",
+        "image is misclassified again at a larger bandwidth. The shape of the filter was not published."
     },
     sources=("Liu et al., arXiv 2302.14301 (ARES-Bench)",),
 )
@@ -243,7 +240,7 @@ FOURIER = FamilyReport(
         "Fourier heat map": "The error of a model when a single spatial frequency of a fixed norm is added to every "
         "image, as a picture over all frequencies. Means count each cell of the picture once. Networks trained as "
         "usual are weak at all but the lowest frequencies; training with Gaussian noise or adversarial images helps at "
-        "high frequencies and hurts at low ones.",
+        "high frequencies and hurts at low ones."
     },
     sources=("Yin, Gontijo Lopes, Shlens, Cubuk and Gilmer, NeurIPS 2019 (Fourier heat maps)",),
 )

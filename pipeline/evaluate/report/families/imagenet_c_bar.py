@@ -126,7 +126,7 @@ REPORT = FamilyReport(
         "Difference to ImageNet-C's corruptions": "The mean corruption error on ImageNet-C-bar minus that on "
         "ImageNet-C, or CIFAR-10-C-bar minus CIFAR-10-C, both unnormalised, in percentage points. Both sets are about "
         "equally hard for a plain ResNet-50, so a large difference shows that a model is robust to the corruptions of "
-        "ImageNet-C more than to others.",
+        "ImageNet-C more than to others."
     },
     sources=("Mintun, Kirillov and Xie, NeurIPS 2021 (ImageNet-C-bar, CIFAR-10-C-bar)",),
 )

@@ -83,7 +83,7 @@ CLEAN_REPORT = FamilyReport(
     glossary={
         "Accuracy (ReaL)": "Accuracy by the reassessed labels of the ImageNet validation images, 0 to 9 per image. A "
         "prediction is correct if it is one of the image's labels; a top-5 prediction, if at least one of its five "
-        "classes is. Images without a label are not counted.",
+        "classes is. Images without a label are not counted."
     },
     sources=("Beyer et al., arXiv 2006.07159 (ReaL)",),
 )
@@ -299,7 +299,7 @@ ANOMALY_REPORT = FamilyReport(
     glossary={
         "AUPR": "Area under the precision-recall curve for detecting, by the model's confidence, images that belong to "
         "none of its classes (ImageNet-O) among clean images. A model that is equally confident on all images has the "
-        "share of anomalous images.",
+        "share of anomalous images."
     },
     sources=("Hendrycks et al., CVPR 2021 (ImageNet-O)",),
     needs_labels=False,

@@ -193,7 +193,7 @@ REPORT = FamilyReport(
     joint=_over_seeds,
     glossary={
         "Stream": "Images in the order of a protocol, for models that adapt at test time. The mean run of equal labels "
-        "and the number of labels in a batch tell how much labels are correlated.",
+        "and the number of labels in a batch tell how much labels are correlated."
     },
     sources=(
         "Döbler et al., arXiv 2211.13081 (test-time-adaptation: published figures of continual and mixed)",
