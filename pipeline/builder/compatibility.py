@@ -37,9 +37,6 @@ DATA_SET = JobFolder(
 NOT_COMPARED = {"title", "decoders", "resizers", "labels", "attack", "bank"}
 """Tables of a recipe that may differ, or that have a comparison of their own."""
 
-CHANGED_OPERATORS = frozenset({"opencv-bicubic"})
-"""Resize operators that gave other pixels in builds that did not record fingerprints of resize operators yet."""
-
 
 def check_claim(store: Store, recipe: Recipe) -> None:
     """Check that the output is empty, or contains the data set of a canonical recipe or a part of it.
@@ -126,14 +123,9 @@ def _changed_pixels(existing: Recipe, requested: Recipe) -> list[str]:
         ("decoders", requested.used_decoders(), existing.decoders, requested.decoders),
         ("resizers", requested.used_resizers(), existing.resizers, requested.resizers),
     )
-    changed = [
+    return [
         f"{table}.{name} is {recorded[name]}, but this machine has {current.get(name, 'none')}"
         for table, used, recorded, current in tables
         for name in used
         if name in recorded and not same_pixels(recorded[name], current.get(name, ""))
-    ]
-    unrecorded = CHANGED_OPERATORS & {*existing.used_resizers()} & {*requested.used_resizers()} - {*existing.resizers}
-    return changed + [
-        f"resizers.{name} is not recorded, and versions of robustshards that did not record it gave other pixels"
-        for name in sorted(unrecorded)
     ]

@@ -34,14 +34,14 @@ from pipeline.transforms.registry import FAMILIES
 class IndexTable(StrictTable):
     """The content of ``index.toml``: location and layout of the files of an indexed data set.
 
-    ``manifest`` is the sha256 of the manifest, which protects the labels. It is empty in indexes of older versions.
+    ``manifest`` is the sha256 of the manifest, which protects the labels.
     """
 
     name: str
     family: Annotated[str, one_of(FAMILIES)]
     layout: Literal["folders", "tars", "arrays"]
     location: str
-    manifest: str = ""
+    manifest: str
     labels: LabelSpace | None = None
     task: Task | None = None
 
@@ -70,11 +70,7 @@ def open_data_set(
             raise UserError(f"{option} does not apply to {folder}, whose samples are stored: omit {option}")
     if store.size(INDEX_FILE) >= 0:
         table = read_index(store)
-        if (
-            table.manifest
-            and store.size(MANIFEST_FILE) >= 0
-            and file_digest(store.path(MANIFEST_FILE)) != table.manifest
-        ):
+        if store.size(MANIFEST_FILE) >= 0 and file_digest(store.path(MANIFEST_FILE)) != table.manifest:
             raise UserError(
                 f"the manifest {store.root}/{MANIFEST_FILE} was changed: its sha256 differs from the one in "
                 f"{INDEX_FILE}; run index again, or copy both files again"

@@ -6,17 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import manifests
 from pipeline.evaluate import metrics
-from pipeline.evaluate.results.folder import PREDICTIONS_FILE
 from pipeline.tasks.schema import Task
 from tests.factories.evaluations import write_evaluation
-from tests.factories.reports import has, measure, only, report_on, table, tables_of, value, values
+from tests.factories.reports import measure, only, report_on, table, tables_of, value, values
 
 # References
 
@@ -235,18 +232,3 @@ def test_other_families_have_a_calibration(tmp_path: Path) -> None:
     assert value(only(noise, "system_noise"), "ECE", "pillow_pillow-bilinear", 0) == pytest.approx(0.25)
     columns = [column.title for column in table(noise, "calibration").columns]
     assert columns == ["pair", "model", "ECE", "adaptive ECE", "NLL", "Brier score"]
-
-
-def test_predictions_of_an_earlier_version_have_no_brier_score(tmp_path: Path) -> None:
-    folder = write_evaluation(tmp_path / "c", FOG, LABELS)
-    path = Path(folder) / PREDICTIONS_FILE
-    facts = {key.decode(): value.decode() for key, value in (pq.read_metadata(path).metadata or {}).items()}
-    earlier = pq.read_table(path).drop_columns(["free", "squared_probability", "source_digest"])
-    kept = {key: value for key, value in facts.items() if not key.startswith("ARROW")}
-    pq.write_table(earlier.replace_schema_metadata(manifests.with_blank_seal(kept)), path)
-    manifests.seal_file(path)
-    report = report_on(folder, resamples=20)
-    found = only(report, "corruptions")
-    assert value(found, "ECE", "fog", 3) == pytest.approx(FOG_3)
-    assert not has(found, "Brier score")
-    assert any("no Brier score" in text and "evaluate again into a new folder" in text for text in report.warnings)

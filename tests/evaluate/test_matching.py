@@ -98,7 +98,6 @@ def test_values_name_the_encoder_of_the_clean_images_that_they_depend_on(
 
 
 def test_the_encoder_is_not_part_of_the_identity_of_an_evaluation(tmp_path: Path) -> None:
-    """The same evaluate command adds it to evaluations of earlier versions, without predicting again."""
     folders = [fog(tmp_path / str(each), encoder=each) for each in (None, "png compression=3")]
     assert len({open_evaluation(folder).table.digest for folder in folders}) == 1
 

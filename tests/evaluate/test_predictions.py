@@ -68,7 +68,6 @@ def test_read_predictions_returns_what_was_written(path: Path) -> None:
     assert contrast.free[:, 0].tolist() == [1, 2, 0]
     largest = math.exp(5) / (math.exp(5) + 6)
     assert contrast.label_probability[:, 0] == pytest.approx([largest, largest, (1 - largest) / 6])
-    assert fog.squared_probability is not None
     assert fog.squared_probability[:, 0] == pytest.approx([largest**2 + (1 - largest) ** 2 / 6] * 3)
 
 
@@ -77,18 +76,6 @@ def test_conditions_may_be_in_several_row_groups_and_share_one(path: Path, rows:
     expected = [(each.condition, each.labels.tolist(), each.top1.tolist()) for each in read_predictions(path, 7)]
     write(path, pq.read_table(path).to_pydict(), row_group_size=rows)
     assert [(each.condition, each.labels.tolist(), each.top1.tolist()) for each in read_predictions(path)] == expected
-
-
-@pytest.mark.parametrize("last", ["confidence", "squared_probability"])
-def test_predictions_of_earlier_versions_lack_the_last_columns(path: Path, last: str) -> None:
-    names = SCHEMA.names[: SCHEMA.names.index(last) + 1]
-    columns: Columns = pq.read_table(path, columns=names).to_pydict()
-    write(path, columns, pa.schema([SCHEMA.field(name) for name in names]))
-    for condition in read_predictions(path, 7):
-        assert (condition.squared_probability is None) == (last == "confidence")
-        assert not condition.digests.any()
-        assert np.array_equal(condition.free, condition.top1)
-        assert condition.free.shape == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +168,7 @@ def test_every_flipped_bit_and_truncation_is_detected(path: Path) -> None:
             require_finished(LocalStore(str(path.parent)))
     for content in (b"", b"PAR1", valid[:-1], valid[: len(valid) // 2]):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="damaged or of an earlier version"):
+        with pytest.raises(UserError, match="is damaged: run"):
             require_finished(LocalStore(str(path.parent)))
 
 

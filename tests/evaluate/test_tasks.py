@@ -1,6 +1,5 @@
 """Tests of evaluations with a task: groups of classes, preparation, and refused models."""
 
-import hashlib
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ import torch
 from PIL import Image
 from torch import nn
 
-import manifests
 from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
@@ -30,7 +28,7 @@ from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, RunTable, read_table
-from pipeline.evaluate.results.predictions import Outputs, read_predictions
+from pipeline.evaluate.results.predictions import Outputs
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.images.fingerprints import decoder_fingerprint
 from pipeline.storage import LocalStore
@@ -358,41 +356,3 @@ def test_parameters_and_multiply_adds_are_recorded(few: Path, tmp_path: Path) ->
 def test_a_model_without_products_has_no_multiply_adds(few: Path, tmp_path: Path) -> None:
     table = run(few, tmp_path / "out", loaded(true_class)).table
     assert (table.model.parameters, table.model.multiply_adds) == (None, None)
-
-
-# Evaluations of earlier versions
-
-
-def test_a_finished_evaluation_of_an_earlier_version_is_kept(few: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(few, out, loaded(true_class))
-    write_as_before(out / "predictions.parquet")
-    before = (out / "predictions.parquet").read_bytes()
-    (part,) = (out / "parts").iterdir()
-    part.unlink()
-    assert run(few, out, loaded(true_class)).done.frames == 0
-    assert (out / "predictions.parquet").read_bytes() == before
-    (found,) = read_predictions(out / "predictions.parquet", 200)
-    assert (found.free.tolist(), found.squared_probability) == ([[0], [1], [2]], None)
-
-
-def test_an_unfinished_evaluation_of_an_earlier_version_is_predicted_again(few: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(few, out, loaded(true_class))
-    expected = (out / "predictions.parquet").read_bytes()
-    (out / "predictions.parquet").unlink()
-    (part,) = (out / "parts").iterdir()
-    chunk = hashlib.sha256(f"{settings_of(out).digest}\n{next(open_data_set(str(few)).chunks())}".encode()).hexdigest()
-    write_as_before(part, chunk=chunk)
-    assert run(few, out, loaded(true_class)).done.frames == 3
-    assert (out / "predictions.parquet").read_bytes() == expected
-
-
-def write_as_before(path: Path, **facts: str) -> None:
-    """Write predictions without the columns that earlier versions lack."""
-    facts = {**manifests.read_facts(path), **facts}
-    table = pq.read_table(path).drop_columns(["free", "squared_probability", "source_digest"])
-    with pq.ParquetWriter(path, table.schema) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata(manifests.with_blank_seal(facts))
-    manifests.seal_file(path)

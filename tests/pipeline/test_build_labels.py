@@ -29,7 +29,7 @@ RECIPE = "cifar-10-c-clean"
 """A recipe with lossless payloads that keeps images of 32 x 32 pixels as they are."""
 
 PART = (IMAGENET[11], IMAGENET[400], IMAGENET[999])
-"""Three classes of ImageNet, which earlier versions numbered 0, 1, 2."""
+"""Three classes of ImageNet, which other tools number 0, 1, 2."""
 
 
 class Reader(nn.Module):
@@ -76,7 +76,7 @@ def space_of(data: Path) -> LabelSpace | None:
 
 
 def make_old(data: Path, source: Path) -> Path:
-    """Build a data set as earlier versions did: class folders numbered in sorted order, and no table of labels."""
+    """Build a data set whose class folders are numbered in sorted order, without a table of labels."""
     sorted_names = sorted(path.name for path in source.iterdir())
     built = build(source, data, classes=sorted_names)
     assert built.complete
@@ -213,7 +213,7 @@ def test_unlabelled_images_are_warned_of_before_the_work(tmp_path: Path, robusts
     assert rs.evaluate(Reader(10), tmp_path / "p").figures()["mean flip probability (unnormalised)"] >= 0
 
 
-# Data sets of earlier versions
+# Data sets with other labels
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -234,16 +234,6 @@ def test_an_old_data_set_with_other_labels_is_not_continued(
     expected = {name: int(name) if name.isdigit() else IMAGENET.index(name) for name in folders}
     assert labels(data) == expected
     assert not verify(str(data)).faults
-
-
-@pytest.mark.parametrize("folders", [("ant", "bee"), ("0", "1", "2"), IMAGENET[:2]])
-def test_an_old_data_set_with_the_same_labels_is_continued(tmp_path: Path, folders: Sequence[str]) -> None:
-    source = write_classes(tmp_path / "source", {name: number for number, name in enumerate(folders)})
-    data = make_old(tmp_path / "data", source)
-    continued = build(source, data)
-    assert (continued.complete, continued.done.shards) == (True, 0)
-    assert space_of(data) == continued.plan.recipe.labels
-    assert continued.plan.recipe.labels is not None
 
 
 def test_a_model_is_not_scored_by_the_labels_of_an_old_data_set(tmp_path: Path) -> None:

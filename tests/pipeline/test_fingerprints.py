@@ -201,18 +201,3 @@ def test_a_missing_decoder_is_named(tmp_path: Path) -> None:
 def test_added_decoders_and_resize_operators_are_accepted(tmp_path: Path) -> None:
     more = GRID.changed(transforms={"only": [*GRID.transforms.only, "opencv_opencv-bicubic"]})
     claim(tmp_path, recorded(GRID), recorded(more))
-
-
-def test_unrecorded_resize_operators_are_refused_if_their_pixels_changed(tmp_path: Path) -> None:
-    current = recorded(library.load("imagenet-s"))
-    names = {pair: resize for pair in current.transforms.only for resize in [pair.partition("_")[2]]}
-    assert len(set(names.values())) == 11
-    for pair, resize in names.items():
-        requested = recorded(current.changed(transforms={"only": [pair]}))
-        existing = requested.model_copy(update={"resizers": {}})
-        if resize == "opencv-bicubic":
-            with pytest.raises(UserError, match=r"resizers\.opencv-bicubic is not recorded.*use another folder"):
-                claim(tmp_path, existing, requested)
-            claim(tmp_path, requested, requested)
-        else:
-            claim(tmp_path, existing, requested)

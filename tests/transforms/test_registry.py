@@ -45,7 +45,7 @@ def test_recipes_and_indexes_accept_a_registered_family(registered: Family) -> N
     recipe = waves_recipe()
     assert recipe.family is family_named("own-waves") is registered
     assert [str(condition) for condition in recipe.conditions()] == ["wave_rows-0", "wave_columns-0"]
-    assert IndexTable(name="x", family="own-waves", layout="tars", location="x").family == "own-waves"
+    assert IndexTable(name="x", family="own-waves", layout="tars", location="x", manifest="").family == "own-waves"
     with pytest.raises(UserError, match="a family named 'own-waves' already exists"):
         registry.register(replace(registered, title="Other waves"))
     registry.register(registered)

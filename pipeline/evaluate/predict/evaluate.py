@@ -5,7 +5,6 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
-import pyarrow.parquet as pq
 import torch
 
 from pipeline.config import differences, flat
@@ -167,7 +166,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
 
     def find_missing(self) -> bool:
         """Find the chunks without predictions, and report the number of their frames to the watcher."""
-        self.missing = [] if self._is_of_earlier_version() else self.without_part()
+        self.missing = self.without_part()
         if self.missing and self._order:
             self._start_again()
         self.result.chunks_before = len(self.parts) - len(self.missing)
@@ -228,12 +227,6 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
         if not is_finished(self.store, self._table, count_frames(self.parts)):
             self.store.remove(PREDICTIONS_FILE)
             merge_parts(self.store, self._table, self.parts)
-
-    def _is_of_earlier_version(self) -> bool:
-        """Whether an earlier version, which wrote fewer columns, has finished the evaluation. It is left as it is."""
-        if not is_finished(self.store, self._table, count_frames(self.parts)):
-            return False
-        return pq.read_schema(self.store.path(PREDICTIONS_FILE)).names != self._table.schema.names
 
     def _start_again(self) -> None:
         """Remove the parts of an interrupted ordered evaluation, because the state that its model had is lost."""

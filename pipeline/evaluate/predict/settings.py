@@ -157,8 +157,7 @@ def data_set_table(
         family=data_set.family_name,
         profile=next(sides, "") if images.preparation else row.profile,
         manifest_sha256=data_set.manifest_digest(),
-        # None as well for an evaluation that an earlier version started
-        content_sha256=None if earlier and earlier.data_set.content_sha256 is None else data_set.content(),
+        content_sha256=data_set.content(),
         samples=sum(chunk.samples for chunk in images.chunks),
         failed=sum(chunk.count - chunk.samples for chunk in images.chunks),
         pass_all=data_set.family.least_pass_all(height, width),
@@ -189,8 +188,8 @@ def check_labels(data_set: DataSet, model: str, classes: int) -> None:
 def _contradiction(data_set: DataSet, outputs: int) -> str | None:
     """Return why the outputs of a model cannot be the labels of a data set, by the names of its classes.
 
-    Earlier versions numbered all class folders from 0 in sorted order, also numbers and a part of ImageNet's WordNet
-    ids. Such labels fit only a model that was trained on these folders. None if no name contradicts its label.
+    Other tools number all class folders from 0 in sorted order, also numbers and a part of ImageNet's WordNet ids. Such
+    labels fit only a model that was trained on these folders. None if no name contradicts its label.
     """
     labels: dict[str, int] = {}
     known = frozenset(IMAGENET)

@@ -178,16 +178,12 @@ def means_of(of: Sequence[Metric], values: Numbers, resamples: int) -> list[Meas
 
 
 def prediction_values(evaluation: Evaluation, predicted: ConditionPredictions) -> NDArray[np.float32]:
-    """Return error, largest probability, probability of the label, sum of squares and class of images, (S, 5).
-
-    The sum of squared probabilities is NaN in predictions of earlier versions.
-    """
-    squared = predicted.squared_probability
+    """Return error, largest probability, probability of the label, sum of squares and class of images, (S, 5)."""
     columns = [
         top1_errors(evaluation, predicted),
         predicted.confidence[:, 0],
         predicted.label_probability[:, 0],
-        np.full(len(predicted.labels), np.nan) if squared is None else squared[:, 0],
+        predicted.squared_probability[:, 0],
         predicted.top1[:, 0],
     ]
     return np.stack(columns, axis=1, dtype=np.float32, casting="same_kind")
@@ -269,10 +265,13 @@ def calibration_of(subject: Subject) -> tuple[list[Measure], Facts]:
     """
     evaluation, scores, context = subject.evaluation, subject.scores, subject.context
     labels, squared = (_probabilities(scores, column) for column in (2, 3))
-    grids = {NLL: subject.grid_of(metrics.negative_log_likelihoods(labels))}
-    if not np.isnan(squared).any():
-        grids[BRIER] = subject.grid_of(metrics.brier_scores(labels, squared))
-    _warn(evaluation, labels, BRIER in grids, context)
+    likelihoods, scores_of_all = metrics.negative_log_likelihoods(labels), metrics.brier_scores(labels, squared)
+    grids = {NLL: subject.grid_of(likelihoods), BRIER: subject.grid_of(scores_of_all)}
+    if zeros := int((labels == 0).sum()):
+        context.warn(
+            f"{evaluation.folder}: the probability of the label is stored as 0 for {zeros:,} of {labels.size:,} "
+            "predictions; NLL counts it as the smallest float32, so it may be too low"
+        )
     del labels, squared  # up to 30 MB each
     grid, confidences, correct = grids[NLL], _probabilities(scores, 1), scores.values[..., 0] == 0
     errors = {
@@ -327,17 +326,3 @@ def _bins(confidences: Floats, correct: NDArray[np.bool_]) -> list[dict[str, flo
         for index, images in enumerate(found.images)
         if images
     ]
-
-
-def _warn(evaluation: Evaluation, labels: Floats, known: bool, context: Context) -> None:
-    """Warn of probabilities that are not stored exactly enough."""
-    if zeros := int((labels == 0).sum()):
-        context.warn(
-            f"{evaluation.folder}: the probability of the label is stored as 0 for {zeros:,} of {labels.size:,} "
-            "predictions; NLL counts it as the smallest float32, so it may be too low"
-        )
-    if not known:
-        context.warn(
-            f"{evaluation.folder}: no Brier score, because its predictions are of an earlier version and lack the sum "
-            "of squared probabilities: evaluate again into a new folder"
-        )

@@ -113,7 +113,7 @@ class DataSetTable(StrictTable):
     """The table ``[data_set]``: what was evaluated.
 
     The manifest of a rendered data set, which has none, is its content: the digest of its recipe and images, which a
-    built and a rendered data set share. Encoder and seed are None for evaluations of earlier versions.
+    built and a rendered data set share. Encoder and seed are None where they are unknown.
     """
 
     name: str
@@ -240,7 +240,7 @@ def require_finished(store: Store) -> None:
     if store.size(PREDICTIONS_FILE) >= 0:
         if manifests.is_sealed_file(store.path(PREDICTIONS_FILE)):
             return
-        raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged or of an earlier version: {remedy}")
+        raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged: {remedy}")
     chunks = store.read(CHUNKS_FILE).decode(errors="replace").split() if store.size(CHUNKS_FILE) >= 0 else []
     parts = store.listing(EVALUATION.parts, ".parquet")
     missing = [chunk for chunk in chunks if EVALUATION.part(chunk) not in parts]

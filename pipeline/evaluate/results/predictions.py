@@ -49,9 +49,6 @@ STREAM_SCHEMA = SCHEMA.append(pa.field("listed", pa.int64(), nullable=False))
 SHORTCUT_SCHEMA = SCHEMA.append(pa.field("shortcut_probability", pa.float32(), nullable=False))
 """Columns of predictions with the probability of the class that a shortcut leads to; NaN where it was not given."""
 
-_SCHEMAS = (STREAM_SCHEMA, SHORTCUT_SCHEMA, *(pa.schema(list(SCHEMA)[: len(SCHEMA) - added]) for added in (0, 1, 3)))
-"""Columns of predictions of this version and of the two earlier ones, which lack the last columns."""
-
 REMEDY = "run the same evaluate command again to rewrite them"
 _ROUNDING = 1e-3  # rounding error by which a probability may exceed 1
 MAX_CONDITION_ROWS = 2**23
@@ -137,7 +134,7 @@ class ConditionPredictions:
     label_probability: NDArray[np.float32]
     confidence: NDArray[np.float32]
     free: NDArray[np.int32]
-    squared_probability: NDArray[np.float32] | None  # None in predictions of earlier versions
+    squared_probability: NDArray[np.float32]
     digests: NDArray[np.int64]  # of the photographs, (S,); 0 where unknown
     shortcut_probability: NDArray[np.float32] | None = None  # None without one
 
@@ -146,7 +143,7 @@ def read_predictions(path: Path, labels: int | None = None) -> Iterator[Conditio
     """Yield the predictions of an evaluation by condition. Only one condition is in memory at a time.
 
     Args:
-        path: Parquet file with the columns of ``SCHEMA``, or with those of earlier versions. Its seal has been checked.
+        path: Parquet file with one of the three schemas. Its seal has been checked.
         labels: Number of labels that the model chooses among. None if unknown.
 
     Raises:
@@ -172,7 +169,7 @@ def read_predictions(path: Path, labels: int | None = None) -> Iterator[Conditio
 def _columns(path: Path, file: pq.ParquetFile) -> list[str]:
     """Return the columns that reports need. Raise UserError if the file has other columns than predictions."""
     schema = file.metadata.schema.to_arrow_schema().remove_metadata()  # not schema_arrow, which has dictionary types
-    if not any(schema.equals(known) for known in _SCHEMAS):
+    if not any(schema.equals(known) for known in (SCHEMA, STREAM_SCHEMA, SHORTCUT_SCHEMA)):
         raise UserError(f"{path} does not have the columns of predictions: {', '.join(schema.names)[:200]}; {REMEDY}")
     return [name for name in schema.names if name != "key"]
 
@@ -266,8 +263,8 @@ def _condition_predictions(
         column("label")[:, 0],
         column("top1"),
         _top5(path, condition, table["top5"]).reshape(count, length, -1),
-        digests=column("source_digest")[:, 0] if "source_digest" in table.column_names else np.zeros(count, np.int64),
-        **{"free": column("top1"), "squared_probability": None} | {name: column(name) for name in names},
+        digests=column("source_digest")[:, 0],
+        **{name: column(name) for name in names},
     )
     if length > 1:
         sources = _indices(table["source_id"].dictionary_encode()).reshape(count, length)
@@ -301,6 +298,7 @@ def sound_values(predictions: ConditionPredictions, limit: int | None) -> dict[s
     """Return, for each check of values by name, which of them pass it; ``limit`` is the number of labels."""
     limit = np.iinfo(np.int32).max if limit is None else limit
     labels, confidence = predictions.labels[:, None], predictions.confidence
+    squared = predictions.squared_probability
     allowed = {
         "labels": (predictions.labels >= -1) & (predictions.labels < limit),
         "classes": predictions.top5.view(np.uint32).max(axis=2) < limit,  # those below 0 are above 2**31
@@ -317,10 +315,8 @@ def sound_values(predictions: ConditionPredictions, limit: int | None) -> dict[s
             & (predictions.label_probability <= confidence + _ROUNDING),
         ),
         "free classes": (predictions.free >= -1) & (predictions.free < limit),
+        "squared probabilities": (np.square(confidence) - _ROUNDING <= squared) & (squared <= confidence + _ROUNDING),
     }
-    if (squared := predictions.squared_probability) is not None:
-        least, most = np.square(confidence) - _ROUNDING, confidence + _ROUNDING
-        allowed["squared probabilities"] = (least <= squared) & (squared <= most)
     if (shortcut := predictions.shortcut_probability) is not None:
         allowed["probabilities of the shortcut"] = np.isnan(shortcut) | (
             _are_probabilities(shortcut) & (shortcut <= confidence + _ROUNDING)
