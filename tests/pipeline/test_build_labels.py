@@ -75,7 +75,7 @@ def space_of(data: Path) -> LabelSpace | None:
     return library.parse((data / "recipe.toml").read_text(), "recipe.toml").labels
 
 
-def make_old(data: Path, source: Path) -> Path:
+def make_numbered(data: Path, source: Path) -> Path:
     """Build a data set whose class folders are numbered in sorted order, without a table of labels."""
     sorted_names = sorted(path.name for path in source.iterdir())
     built = build(source, data, classes=sorted_names)
@@ -218,11 +218,11 @@ def test_unlabelled_images_are_warned_of_before_the_work(tmp_path: Path, robusts
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("folders", [PART, ("0", "1", "2", "10")])
-def test_an_old_data_set_with_other_labels_is_not_continued(
+def test_a_data_set_with_other_labels_is_not_continued(
     tmp_path: Path, folders: Sequence[str], finished: bool
 ) -> None:
     source = write_classes(tmp_path / "source", dict.fromkeys(folders, 0))
-    data = make_old(tmp_path / "data", source)
+    data = make_numbered(tmp_path / "data", source)
     if not finished:
         (data / "manifest.parquet").unlink()
         next((data / "manifest").glob("*-000000.parquet")).unlink()
@@ -236,9 +236,9 @@ def test_an_old_data_set_with_other_labels_is_not_continued(
     assert not verify(str(data)).faults
 
 
-def test_a_model_is_not_scored_by_the_labels_of_an_old_data_set(tmp_path: Path) -> None:
+def test_a_model_is_not_scored_by_labels_that_contradict_names(tmp_path: Path) -> None:
     source = write_classes(tmp_path / "source", {wnid: number for number, wnid in enumerate(PART)})
-    data = make_old(tmp_path / "data", source)
+    data = make_numbered(tmp_path / "data", source)
     with pytest.raises(rs.UserError, match=rf"class '{PART[0]}' has the label 0, but 11 .*build or index it again"):
         rs.evaluate(Reader(1000), data, tmp_path / "refused")
     assert accuracy(data, tmp_path / "out", 3) == 1
