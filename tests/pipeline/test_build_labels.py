@@ -218,9 +218,7 @@ def test_unlabelled_images_are_warned_of_before_the_work(tmp_path: Path, robusts
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("folders", [PART, ("0", "1", "2", "10")])
-def test_a_data_set_with_other_labels_is_not_continued(
-    tmp_path: Path, folders: Sequence[str], finished: bool
-) -> None:
+def test_a_data_set_with_other_labels_is_not_continued(tmp_path: Path, folders: Sequence[str], finished: bool) -> None:
     source = write_classes(tmp_path / "source", dict.fromkeys(folders, 0))
     data = make_numbered(tmp_path / "data", source)
     if not finished:
