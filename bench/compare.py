@@ -43,8 +43,8 @@ def column(page: str, title: str) -> Mapping[Key, float]:
             section, place = line.strip("# "), 0
         elif not line.startswith("| "):
             place *= line.startswith("|--")
-        elif place:
+        elif place and cells[place] != "-":
             found[section, cells[0]] = float(cells[place])
-        else:
+        elif not place:
             place = next((index for index, cell in enumerate(cells) if index and cell.startswith(title)), 0)
     return found

@@ -29,14 +29,12 @@ OURS, ENCODING = "robustshards", "JPEG encoding"
 class Row:
     """Median milliseconds of a corruption, averaged over the severities.
 
-    ``fastest`` is the mean over the severities of the fastest package's time. ``peer`` is the package that is fastest
-    on average.
+    ``fastest`` is the mean over the severities of the fastest package's time.
     """
 
     name: str
     milliseconds: Mapping[str, float]
     fastest: float
-    peer: str
 
     @property
     def ratio(self) -> float:
@@ -85,7 +83,7 @@ def _row(
         times.append(medians(calls, seconds, least))
     means = {who: float(np.mean([each[who] for each in times])) for who in times[0]}
     fastest = [min(each[peer] for peer in able) for each in times]
-    return Row(name, means, float(np.mean(fastest)), min(able, key=lambda peer: means[peer]))
+    return Row(name, means, float(np.mean(fastest)))
 
 
 def corruption_table(title: str, rows: Sequence[Row], peers: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from bench.report import page, sections
 def times(machine: float, snow: float, lines: float) -> str:
     """Return a page with milliseconds of a machine that needs ``machine`` for an encoding."""
     rows = [
-        Row(name, {OURS: ours, ENCODING: machine, "peer": 9.0}, 9.0, "peer")
+        Row(name, {OURS: ours, ENCODING: machine, "peer": 9.0}, 9.0)
         for name, ours in (("fog", 0.1 * machine), ("snow", snow))
     ]
     bar = times_section("ImageNet-C-bar", [Times("lines", lines, 5.0), Times("ripple", machine, 5.0)], "")
