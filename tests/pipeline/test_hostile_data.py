@@ -21,6 +21,7 @@ from pipeline.datasets import base as dataset
 from pipeline.datasets import findings as finding
 from pipeline.datasets import stored
 from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.paths import file_digest
 from pipeline.datasets.samples import described_columns, payload_digest, pixel_digest, side_members
 from pipeline.datasets.shards import ShardWriter
 from pipeline.datasets.verify import verify
@@ -67,6 +68,10 @@ def write_rows(folder: Path, rows: list[Row]) -> None:
     manifests.write_part(rows, {}, folder / "part")
     manifests.merge([[folder / "part"]], {}, folder / "manifest.parquet")
     (folder / "part").unlink()
+    if (folder / "index.toml").exists():
+        sha256 = file_digest(folder / "manifest.parquet")
+        table = {"name": "theirs", "family": "corruptions", "layout": "arrays", "location": ".", "manifest": sha256}
+        (folder / "index.toml").write_text(tomli_w.dumps(table))
 
 
 def rewrite(folder: Path, change: Callable[[list[Row]], list[Row]]) -> None:
@@ -259,8 +264,7 @@ def indexed(tmp_path: Path) -> Path:
     """Return an index of one array with 2,500 images of one colour each."""
     folder = tmp_path / "index"
     folder.mkdir()
-    table = {"name": "theirs", "family": "corruptions", "layout": "arrays", "location": "."}
-    (folder / "index.toml").write_text(tomli_w.dumps(table))
+    (folder / "index.toml").touch()
     pixels = np.repeat(np.arange(2500, dtype=np.uint32).astype(np.uint8), 4 * 4 * 3).reshape(-1, 4, 4, 3)
     (folder / "fog.bin").write_bytes(pixels.tobytes())
     digest, encoder = hashlib.sha256(pixels.tobytes()).hexdigest(), Npy()

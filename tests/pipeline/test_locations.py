@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 def indexed(folder: Path, location: object) -> Path:
     """Write an index with this location of its files."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = {"name": "theirs", "family": "corruptions", "layout": "folders", "location": str(location)}
+    table = {"name": "theirs", "family": "corruptions", "layout": "folders", "location": str(location), "manifest": ""}
     (folder / "index.toml").write_text(tomli_w.dumps(table))
     return folder
 
