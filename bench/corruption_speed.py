@@ -11,12 +11,12 @@ import PIL.Image
 from numpy.typing import NDArray
 
 import corruptions
+from bench.images import jpeg_by_opencv
 from bench.peers import DETECTION, Corrupt, works
 from bench.report import section, table
 from bench.timing import LEAST_CALLS, Call, medians, with_seeds
 from corruptions.catalogue import SEVERITIES
 from corruptions.literals import Name, Profile, Severity
-from pipeline.images.encoders import Jpeg
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -77,7 +77,7 @@ def _row(
         output = corruptions.corrupt(image, name, severity, profile=profile)
         calls: dict[str, Call] = {
             OURS: with_seeds(corruptions.corrupt, image, name, severity, profile=profile),
-            ENCODING: partial(Jpeg().encode, output),
+            ENCODING: partial(jpeg_by_opencv, output),
         }
         calls |= {peer: partial(corrupt, image, name, severity) for peer, corrupt in able.items()}
         times.append(medians(calls, seconds, least))

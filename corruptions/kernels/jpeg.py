@@ -1,7 +1,7 @@
-"""What JPEG does to pixels: libjpeg-turbo's encoder and decoder in one step, without the file between them.
+"""What JPEG does to pixels: libjpeg-turbo's encoder and decoder in one step, with or without the file between them.
 
 A file stores rounded coefficients of cosine transforms without loss. So its decoded pixels follow from the transforms
-and the rounding alone, and nothing is written or read bit by bit. All arithmetic is that of libjpeg-turbo's default
+and the rounding alone, and nothing is read bit by bit. All arithmetic is that of libjpeg-turbo's default
 methods (``JDCT_ISLOW``, smooth enlargement of chroma). It is in integers, some of them held as floats, and so equal on
 every CPU.
 
@@ -9,12 +9,14 @@ Blocks of 8 x 8 values are transformed eight at a time, side by side. A row of e
 eight words, one per block, and becomes eight vectors, one per column, with one element per block.
 """
 
+import struct
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.huffman import LIMIT, SYMBOLS, TABLES, ZIGZAG, encode
 from corruptions.kernels.planes import deinterleave, interleave
 from corruptions.kernels.vectors import (
     floor,
@@ -29,6 +31,7 @@ from corruptions.kernels.vectors import (
     to_bytes,
     to_floats,
     to_integers,
+    to_shorts,
     widen,
 )
 
@@ -71,6 +74,12 @@ LOWEST, ZERO, BYTE = np.int32(0), np.int32(128), np.int32(255)
 """Lowest level, level of zero in transforms, and the highest level or the bits of a byte."""
 SIGN, UPPER, LOW, HIGH = np.int32(31), np.int64(32), np.uint16(255), np.uint16(8)
 """Places of the sign of an int32 and of the upper half of an int64; the first byte of a uint16, the second's place."""
+JFIF, SCAN = b"JFIF\0\1\1\0\0\1\0\1\0\0", bytes([3, 1, 0, 2, 17, 3, 17, 0, 63, 0])
+"""Content of the first segment of a file, and of the last one: which channel has which codes."""
+PLACES = np.argsort(ZIGZAG)
+"""Number of each coefficient of a block in a file."""
+LARGEST = 65500
+"""Largest side in pixels that libjpeg-turbo writes."""
 SMALLEST = 2
 """Rows with at most this number of values of chroma are not enlarged smoothly."""
 
@@ -189,16 +198,26 @@ def quantise(blocks, start, steps, index):
     relative to it more than 2 ** -17; float32 rounds twice by at most 2 ** -24.
     """
     value = load_half(blocks, start)
-    quotient = (to_floats(value + (value >> SIGN)) + steps[2, index]) * steps[1, index]
-    store(blocks, start, to_integers(floor(quotient) * steps[0, index]))
+    quotient = floor((to_floats(value + (value >> SIGN)) + steps[2, index]) * steps[1, index])
+    store(blocks, start, to_integers(quotient * steps[0, index]))
+    return quotient
 
 
 @kernel
-def quantise_plane(plane, steps):
-    """Round the coefficients of a plane, see :func:`plane_of`, in place. ``steps``: see :func:`steps_of`."""
+def quantise_plane(plane, steps, coefficients):
+    """Round the coefficients of a plane in place, and write them as multiples of their steps.
+
+    Args:
+        plane: See :func:`plane_of`.
+        steps: See :func:`steps_of`.
+        coefficients: int16, as many as the plane has values, see :func:`corruptions.kernels.huffman.add_block`; or
+            empty.
+    """
     blocks, words, pitch = scratch(SIDE * ROW, np.int32), plane.reshape(-1).view(np.int64), plane.shape[1] // SIDE
+    kept = coefficients.size > 0
     for first in range(0, words.size, SIDE * pitch):
         for left in range(first, first + pitch, SIDE):
+            group = first * SIDE + (left - first) * ROW
             for y in range(SIDE):
                 row = load(words, left + y * pitch)
                 unpack_four(narrow(row), blocks, y * ROW)
@@ -207,7 +226,9 @@ def quantise_plane(plane, steps):
             for x in range(SIDE):
                 forward(blocks, x * SIDE, ROW, FORWARD)
                 for y in range(SIDE):
-                    quantise(blocks, y * ROW + x * SIDE, steps, y * SIDE + x)
+                    quotient = quantise(blocks, y * ROW + x * SIDE, steps, y * SIDE + x)
+                    if kept:
+                        store(coefficients, group + PLACES[y * SIDE + x] * SIDE, to_shorts(to_integers(quotient)))
                 inverse(blocks, x * SIDE, ROW, FIRST)
             for y in range(SIDE):
                 inverse(blocks, y * ROW, SIDE, INVERSE)
@@ -330,7 +351,7 @@ def plane_of(height, width):
 
 
 @kernel
-def recode(image, repeats, luma_steps, chroma_steps, out):
+def recode(image, repeats, luma_steps, chroma_steps, out, coefficients):
     """Write an image as a decoder returns it after encoding.
 
     Args:
@@ -339,15 +360,16 @@ def recode(image, repeats, luma_steps, chroma_steps, out):
         luma_steps: See :func:`steps_of`.
         chroma_steps: The same.
         out: uint8 (H, W * 3).
+        coefficients: Those of luma, blue and red chroma, see :func:`quantise_plane`.
     """
     height, width = image.shape[0], image.shape[1] // 3
     chroma_height, chroma_width = -(-height // repeats), -(-width // repeats)
     luma = plane_of(height, width)
     cb, cr = plane_of(chroma_height, chroma_width), plane_of(chroma_height, chroma_width)
     to_planes(image, repeats, luma, cb, cr)
-    quantise_plane(luma, luma_steps)
-    quantise_plane(cb, chroma_steps)
-    quantise_plane(cr, chroma_steps)
+    quantise_plane(luma, luma_steps, coefficients[0])
+    quantise_plane(cb, chroma_steps, coefficients[1])
+    quantise_plane(cr, chroma_steps, coefficients[2])
     planes, sums = np.empty((3, luma.shape[1]), np.uint8), np.empty(chroma_width + 2, np.int16)
     blue, red = np.empty(2 * cb.shape[1], np.uint8), np.empty(2 * cb.shape[1], np.uint8)
     for y in range(height):
@@ -371,6 +393,45 @@ def round_trip(
         out: Contiguous array for the result; None for a new one.
     """
     out = np.empty_like(image, order="C") if out is None else out
-    rows = (array.reshape(len(array), -1) for array in (image, out))
-    recode(next(rows), 2 if halved else 1, steps_of(LUMA_STEPS, quality), steps_of(CHROMA_STEPS, quality), next(rows))
+    _recode(image, quality, halved, out, (np.empty(0, np.int16),) * 3)
     return out
+
+
+def compressed(image: NDArray[np.uint8], quality: int, halved: bool = True) -> tuple[bytes, NDArray[np.uint8]]:
+    """Return a JPEG file as libjpeg-turbo writes it with optimised Huffman codes, and the image that it contains.
+
+    The arguments are those of :func:`round_trip`. Raises ValueError for an image that is too large for JPEG.
+    """
+    height, width, _ = image.shape
+    if max(height, width) > LARGEST:
+        raise ValueError(f"JPEG files have at most {LARGEST} pixels on a side, the image is {width} x {height}")
+    repeats, out = 2 if halved else 1, np.empty_like(image, order="C")
+    sides = tuple((-(-height // scale), -(-width // scale)) for scale in (SIDE, SIDE * repeats))
+    luma, cb, cr = (np.empty(rows * -(-blocks // SIDE) * SIDE * ROW, np.int16) for rows, blocks in (*sides, sides[1]))
+    _recode(image, quality, halved, out, (luma, cb, cr))
+    codes = np.empty((TABLES, LIMIT + SYMBOLS), np.uint8)
+    data = encode(luma, cb, cr, sides, repeats, codes)
+    steps = (steps_of(base, quality)[0, ZIGZAG].astype(np.uint8).tobytes() for base in (LUMA_STEPS, CHROMA_STEPS))
+    frame = struct.pack(">BHHBBBBBBBBBB", 8, height, width, 3, 1, 17 * repeats, 0, 2, 17, 1, 3, 17, 1)
+    content = (code[: LIMIT + code[:LIMIT].sum(dtype=int)].tobytes() for code in codes)
+    segments = (
+        (0xE0, JFIF),
+        *((0xDB, bytes([number]) + table) for number, table in enumerate(steps)),
+        (0xC0, frame),
+        *((0xC4, name + code) for name, code in zip((b"\x00", b"\x10", b"\x01", b"\x11"), content, strict=True)),
+        (0xDA, SCAN),
+    )
+    head = b"".join(struct.pack(">BBH", 0xFF, marker, len(part) + 2) + part for marker, part in segments)
+    return b"".join((b"\xff\xd8", head, data, b"\xff\xd9")), out
+
+
+def _recode(
+    image: NDArray[np.uint8],
+    quality: int,
+    halved: bool,
+    out: NDArray[np.uint8],
+    coefficients: tuple[NDArray[np.int16], ...],
+) -> None:
+    rows = (array.reshape(len(array), -1) for array in (image, out))
+    steps = (steps_of(base, quality) for base in (LUMA_STEPS, CHROMA_STEPS))
+    recode(next(rows), 2 if halved else 1, *steps, next(rows), coefficients)

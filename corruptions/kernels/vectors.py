@@ -81,6 +81,9 @@ load = _loader(1)
 load_half = _loader(2)
 """Return half a vector. It crosses a cache line less often if the index is not a multiple of its length."""
 
+load_quarter = _loader(4)
+"""Return a quarter of a vector."""
+
 
 def _number_loader(parts: int) -> Any:
     """Return a function that loads numbers as float32, to fill 1 / ``parts`` of a cache line."""
@@ -208,11 +211,27 @@ to_integers = _converter(types.int32, "fptosi")
 to_bytes = _converter(types.uint8, "trunc")
 """Return the lowest bytes of integers."""
 
+to_shorts = _converter(types.int16, "trunc")
+"""Return the lower halves of int32."""
+
 narrow = _converter(types.int32, "trunc")
 """Return the lower halves of int64."""
 
 widen = _converter(types.int64, "zext")
 """Return int32 as the lower halves of int64."""
+
+extend = _converter(types.int64, "sext")
+"""Return integers as int64."""
+
+
+@instructions
+def trailing_zeros(typing, number):
+    """Return the number of zero bits below the lowest bit of an integer that is one. The integer must not be zero."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return number(number), generate
 
 
 @instructions

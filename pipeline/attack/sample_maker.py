@@ -9,11 +9,11 @@ from manifests import Row
 from pipeline.attack.attacker import Attacked, Attacker, CleanBatch
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.records import Record
-from pipeline.builder.sample_maker import Failure, Payload, PreparedImage, checked_payload, failure_reason, quarantined
+from pipeline.builder.sample_maker import Failure, Payload, PreparedImage, failure_reason, quarantined, with_digests
 from pipeline.datasets.norms import Stored, norms_of, on_grid, stored
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import SampleError, UserError
-from pipeline.images.encoders import encode_members
+from pipeline.images.encoders import encode_decoded
 from pipeline.recipes.attacks import AttackEntry, AttackTable
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import SourceImage
@@ -106,8 +106,7 @@ class AttackedSampleMaker:
             if isinstance(result, Failure):
                 yield Outcome(image, result, record)
             else:
-                members = encode_members(self._encoder, result)
-                yield Outcome(image, checked_payload(members, self._encoder), record)
+                yield Outcome(image, with_digests(encode_decoded(self._encoder, result)), record)
 
     def _stored(self, batch: AttackBatch, attacked: Attacked, entry: AttackEntry, level: int) -> dict[str, Stored]:
         """Return the images as they are stored, by id."""

@@ -13,7 +13,6 @@ from pipeline.builder.plan import Plan
 from pipeline.builder.quota import Sizes
 from pipeline.datasets.paths import FACT_IMAGES, FACT_SHARD_SIZE, SHARDS, shard_file
 from pipeline.errors import SampleError, UnreachableError, UserError
-from pipeline.images.encoders import decode_members
 from pipeline.render.renderer import Renderer
 from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ, Store
@@ -123,8 +122,7 @@ def _measure(
     shared = (process_time() - start) / len(conditions)
     for condition in conditions:
         start = process_time()
-        members = renderer.encode(renderer.transform(clean, image.id, condition), condition, encoder)
-        decode_members(encoder, members)  # the build decodes, too, to compute the digest of the pixels
+        members, _ = renderer.encode(renderer.transform(clean, image.id, condition), condition, encoder)
         member, sample = (0, 0) if plan.recipe.is_mirror else (TAR_BYTES_PER_MEMBER, TAR_BYTES_PER_SAMPLE)
         size = sum(len(data) + member for data in members.values()) + sample
         sizes[condition] = size, process_time() - start + shared

@@ -13,7 +13,6 @@ from pipeline.builder.counts import BuildCounts
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoder import Encoder
-from pipeline.images.encoders import decode_members
 from pipeline.render.renderer import Renderer, source_digest
 from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ
@@ -133,9 +132,9 @@ def quarantined(image: SourceImage, sha256: str | None = None) -> PreparedImage:
     return PreparedImage(image, sha256, Failure(f"{image.origin}: {CRASHES_WORKER}"))
 
 
-def checked_payload(members: Members, encoder: Encoder) -> Payload:
-    """Decode payload members as a reader would, and return them with their digests. Raise ValueError if damaged."""
-    pixels = decode_members(encoder, members)
+def with_digests(encoded: tuple[Members, Image]) -> Payload:
+    """Return payload members with their digests, given the pixels that readers get from them, too."""
+    members, pixels = encoded
     return Payload(
         members=members,
         payload_sha256=payload_digest(members.values()),
@@ -201,18 +200,15 @@ class SampleMaker:
         return Output(image, condition, pixels)
 
     def finish(self, outputs: Sequence[Output], counts: BuildCounts) -> list[tuple[Output, Payload | Failure]]:
-        """Encode a batch of outputs, and decode them again to compute their digests. Return both of each."""
+        """Encode a batch of outputs, and compute the digests of their files and pixels. Return both of each."""
         start = time.perf_counter()
         encoded = [
             self._tried(self._renderer.encode, output.pixels, output.condition, output.image.encoder)
             for output in outputs
         ]
         start = counts.add_time("encode", start)
-        payloads = [
-            self._tried(checked_payload, members, output.image.encoder or self._encoder)
-            for output, members in zip(outputs, encoded, strict=True)
-        ]
-        counts.add_time("check", start)
+        payloads = [self._tried(with_digests, pair) for pair in encoded]
+        counts.add_time("digest", start)
         return list(zip(outputs, payloads, strict=True))
 
     def _tried(self, stage: Callable[..., Result], value: Any, *more: Any) -> Result | Failure:

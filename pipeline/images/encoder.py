@@ -55,9 +55,14 @@ class Encoder(BaseModel):
         """Return the pixels that readers get from a payload. Raises ValueError for an invalid payload."""
         raise NotImplementedError
 
+    def encode_decoded(self, image: Image, grain: bool = False) -> tuple[bytes, Image]:
+        """Return the payload, and the pixels that readers get from it."""
+        data = self.encode(image, grain)
+        return data, self.decode(data)
+
     def stored(self, image: Image, grain: bool = False) -> Image:
         """Return the pixels that readers get of an image or sequence once it is stored."""
-        return image if self.lossless else self.decode(self.encode(image, grain))
+        return image if self.lossless else self.encode_decoded(image, grain)[1]
 
     def stored_into(self, image: Image, grain: bool, target: Image) -> None:
         """Write the pixels that readers get into an existing array. Raises ValueError for one of another shape."""

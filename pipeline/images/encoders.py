@@ -13,7 +13,7 @@ import numpy as np
 import simplejpeg
 from pydantic import Field
 
-from corruptions.kernels.jpeg import round_trip
+from corruptions.kernels.jpeg import compressed, round_trip
 from pipeline.images import jpeg
 from pipeline.images.decoders import MAX_PIXELS, excess_scans
 from pipeline.images.encoder import Encoder, Image, require_shape
@@ -43,7 +43,7 @@ _PNG_TEXTS = frozenset({b"tEXt", b"zTXt", b"iTXt", b"iCCP"})
 
 
 class Jpeg(Encoder):
-    """JPEG, written by OpenCV: the same bytes as Pillow's at equal settings.
+    """JPEG: the same bytes as Pillow's at equal settings.
 
     Attributes:
         quality: 1..100.
@@ -60,10 +60,18 @@ class Jpeg(Encoder):
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a JPEG file."""
-        settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(self.optimize)]
+        if self.optimize:
+            return self.encode_decoded(image)[0]
+        settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality]
         if self.chroma == "4:4:4":
             settings += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
         return _imencode(self.suffix, image, settings)
+
+    def encode_decoded(self, image: Image, grain: bool = False) -> tuple[bytes, Image]:
+        """Return a JPEG file and the pixels that readers get, without decoding it."""
+        if self.optimize:
+            return compressed(image, self.quality, halved=self.chroma == "4:2:0")
+        return self.encode(image), self.stored(image)
 
     def stored(self, image: Image, grain: bool = False) -> Image:
         """Return the pixels that readers get, without a file."""
@@ -271,6 +279,16 @@ def encode_members(encoder: Encoder, output: Image, grain: bool = False) -> dict
     if output.ndim == 4 and not encoder.whole_sequence:
         return {suffix: encoder.encode(frame, grain) for suffix, frame in zip(suffixes, output, strict=True)}
     return {suffixes[0]: encoder.encode(output, grain)}
+
+
+def encode_decoded(encoder: Encoder, output: Image, grain: bool = False) -> tuple[dict[str, bytes], Image]:
+    """Return the payload members of an image or sequence as :func:`encode_members`, and the pixels readers get."""
+    suffixes = member_suffixes(encoder, len(output) if output.ndim == 4 else None)
+    if output.ndim == 4 and not encoder.whole_sequence:
+        files, frames = zip(*(encoder.encode_decoded(frame, grain) for frame in output), strict=True)
+        return dict(zip(suffixes, files, strict=True)), np.stack(frames)
+    data, pixels = encoder.encode_decoded(output, grain)
+    return {suffixes[0]: data}, pixels
 
 
 def stored_pixels(encoder: Encoder, output: Image, grain: bool = False) -> Image:

@@ -18,6 +18,7 @@ from PIL import Image as PillowImage
 from PIL import TiffImagePlugin
 from pydantic import Field
 
+from corruptions.kernels.jpeg import round_trip
 from pipeline.errors import SampleError
 from pipeline.images.decoders import FORMATS, ORIENTATION, decode_again
 from pipeline.images.encoder import Encoder, Image
@@ -122,8 +123,17 @@ class FileEncoder(Own):
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return the file."""
-        kind = format_of(self.origin) if self.content == "own" else "PNG"
-        return encode_file(image, kind, self.tags, self.quality, self.chroma)
+        return encode_file(image, self._kind, self.tags, self.quality, self.chroma)
+
+    def encode_decoded(self, image: Image, grain: bool = False) -> tuple[bytes, Image]:
+        """Return the file and the pixels that readers get. A JPEG file is not decoded for them."""
+        if self._kind == "JPEG":
+            return self.encode(image), round_trip(image, self.quality, halved=self.chroma == "4:2:0")
+        return super().encode_decoded(image, grain)
+
+    @property
+    def _kind(self) -> str:
+        return format_of(self.origin) if self.content == "own" else "PNG"
 
 
 def format_of(name: str) -> str:

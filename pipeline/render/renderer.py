@@ -11,7 +11,7 @@ import corruptions
 from pipeline.errors import SampleError
 from pipeline.images.decoders import decode
 from pipeline.images.encoder import Encoder
-from pipeline.images.encoders import encode_members
+from pipeline.images.encoders import encode_decoded
 from pipeline.recipes.schema import Recipe
 from pipeline.render.bank import bank_of
 from pipeline.sources.base import Box
@@ -80,9 +80,14 @@ class Renderer:
             self._renders[condition] = self._family.render(condition, self._rendering)
         return self._renders[condition](prepared, self._recipe.seed_of(source_id, condition))
 
-    def encode(self, output: Image, condition: Condition, encoder: Encoder | None = None) -> dict[str, bytes]:
-        """Return the payload members of a transformed image, suffix -> bytes. Default: the encoder of the recipe."""
-        return encode_members(encoder or self._recipe.encoder, output, self._family.grain(condition.transform))
+    def encode(
+        self, output: Image, condition: Condition, encoder: Encoder | None = None
+    ) -> tuple[dict[str, bytes], Image]:
+        """Return the payload members of a transformed image, suffix -> bytes, and the pixels that readers get.
+
+        The default encoder is that of the recipe.
+        """
+        return encode_decoded(encoder or self._recipe.encoder, output, self._family.grain(condition.transform))
 
     def members(
         self, data: bytes | Image, source_id: str, condition: Condition, box: Box | None = None, origin: str = ""
@@ -100,7 +105,7 @@ class Renderer:
             SampleError: The image is invalid or too small.
         """
         output = self.transform(self.prepare(self.decode(data, box)), source_id, condition)
-        return self.encode(output, condition, self._recipe.encoder.of(origin, data))
+        return self.encode(output, condition, self._recipe.encoder.of(origin, data))[0]
 
 
 def source_digest(data: bytes | Image) -> str:

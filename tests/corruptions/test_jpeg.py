@@ -4,18 +4,27 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageFile
 
-from corruptions.kernels.jpeg import round_trip
+from corruptions.kernels.jpeg import compressed, round_trip
 from tests.factories.images import photograph
 
 SIDES = st.integers(1, 70)
 
 
-def decoded(image: np.ndarray, quality: int, halved: bool) -> np.ndarray:
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "JPEG", quality=quality, subsampling="4:2:0" if halved else "4:4:4")
-    return np.asarray(Image.open(buffer))
+def pillows(image: np.ndarray, quality: int, halved: bool) -> tuple[bytes, np.ndarray]:
+    buffer, subsampling = io.BytesIO(), "4:2:0" if halved else "4:4:4"
+    Image.fromarray(image).save(buffer, "JPEG", quality=quality, subsampling=subsampling, optimize=True)
+    return buffer.getvalue(), np.asarray(Image.open(buffer))
+
+
+def check(image: np.ndarray, quality: int, halved: bool) -> None:
+    """Assert that file and pixels are those of Pillow."""
+    file, pixels = pillows(image, quality, halved)
+    written, made = compressed(image, quality, halved)
+    assert written == file
+    np.testing.assert_array_equal(made, pixels)
+    np.testing.assert_array_equal(round_trip(image, quality, halved), pixels)
 
 
 def drawn(kind: str, height: int, width: int, seed: int) -> np.ndarray:
@@ -39,21 +48,30 @@ def drawn(kind: str, height: int, width: int, seed: int) -> np.ndarray:
     halved=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_equals_pillows_decoder_after_its_encoder(
+def test_files_and_pixels_equal_pillows(
     kind: str, height: int, width: int, quality: int, halved: bool, seed: int
 ) -> None:
-    image = drawn(kind, height, width, seed)
-    np.testing.assert_array_equal(round_trip(image, quality, halved), decoded(image, quality, halved))
+    check(drawn(kind, height, width, seed), quality, halved)
 
 
 @pytest.mark.parametrize("quality", range(1, 101, 9))
 def test_photographs_equal_at_every_quality(quality: int) -> None:
-    image = photograph(151, 226)
-    np.testing.assert_array_equal(round_trip(image, quality), decoded(image, quality, halved=True))
+    check(photograph(151, 226), quality, halved=True)
+
+
+def test_codewords_have_at_most_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the limit, the rarest symbols of noise would have codewords of 17 to 19 bits."""
+    monkeypatch.setattr(ImageFile, "MAXBLOCK", 2**20)  # Pillow's buffer for the file
+    check(drawn("noise", 400, 400, 0), 100, halved=False)
+
+
+def test_an_image_that_is_too_large_is_refused() -> None:
+    with pytest.raises(ValueError, match="at most 65500 pixels on a side, the image is 65501 x 1"):
+        compressed(np.zeros((1, 65501, 3), np.uint8), 85)
 
 
 def test_writes_into_an_array() -> None:
     image, batch = photograph(64, 80), np.zeros((2, 64, 80, 3), np.uint8)
     assert round_trip(image, 85, out=batch[1]).base is batch
-    np.testing.assert_array_equal(batch[1], decoded(image, 85, halved=True))
+    np.testing.assert_array_equal(batch[1], pillows(image, 85, halved=True)[1])
     assert not batch[0].any()
