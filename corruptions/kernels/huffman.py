@@ -20,6 +20,25 @@ SYMBOLS, TABLES = 256, 4
 """Symbols of a code; codes of an image: luma's differences, its other coefficients, and the same of chroma."""
 LONGEST, LIMIT = 64, 16
 """Bits of the longest codeword, before and after it is limited."""
+STANDARD_CODES = np.array(
+    [
+        list(bytes.fromhex(code).ljust(LIMIT + SYMBOLS, b"\0"))
+        for code in (
+            "00010501010101010100000000000000000102030405060708090a0b",
+            "0002010303020403050504040000017d01020300041105122131410613516107227114328191a1082342b1c11552d1f0243362728209"
+            "0a161718191a25262728292a3435363738393a434445464748494a535455565758595a636465666768696a737475767778797a838485"
+            "868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4"
+            "e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9fa",
+            "00030101010101010101010000000000000102030405060708090a0b",
+            "00020102040403040705040400010277000102031104052131061241510761711322328108144291a1b1c109233352f0156272d10a16"
+            "2434e125f11718191a262728292a35363738393a434445464748494a535455565758595a636465666768696a737475767778797a8283"
+            "8485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3"
+            "e4e5e6e7e8e9eaf2f3f4f5f6f7f8f9fa",
+        )
+    ],
+    np.uint8,
+)
+"""Codes of files that are not optimised, see :func:`encode`. Source: ITU-T T.81, tables K.3, K.5, K.4 and K.6."""
 SIZES = np.array([value.bit_length() for value in range(1 << 12)], np.uint8)
 """Number of bits of a value."""
 VALUE_BITS, VALUE, SIZE = np.uint64(16), np.uint64(0xFFFF), np.uint64(15)
@@ -39,14 +58,14 @@ def add_token(tokens, counts, end, table, run, value):
 
     A zero after 15 stands for itself; a zero without a run for all that remain.
     """
-    size = np.int64(SIZES[abs(value)])
+    size = np.int64(SIZES[np.uint64(abs(value))])
     symbol = table * SYMBOLS + run * RUN + size
-    tokens[end] = np.uint32(symbol << 16 | (value - (value < 0)) & ((1 << size) - 1))
-    counts[symbol] += 1
+    tokens[np.uint64(end)] = np.uint32(symbol << 16 | (value - (value < 0)) & ((1 << size) - 1))
+    counts[np.uint64(symbol)] += 1
     return end + 1
 
 
-@kernel
+@inlined
 def add_block(coefficients, block, previous, table, tokens, counts, end):
     """Append the tokens of a block. Return the new end and the first coefficient.
 
@@ -69,7 +88,9 @@ def add_block(coefficients, block, previous, table, tokens, counts, end):
         mask &= mask - 1
         for _ in range((k - last - 1) // RUN):
             end = add_token(tokens, counts, end, table + 1, RUN - 1, 0)
-        end = add_token(tokens, counts, end, table + 1, (k - last - 1) % RUN, np.int64(values[start + k * LANES]))
+        end = add_token(
+            tokens, counts, end, table + 1, (k - last - 1) % RUN, np.int64(values[np.uint64(start + k * LANES)])
+        )
         last = k
     if last < COEFFICIENTS - 1:
         end = add_token(tokens, counts, end, table + 1, 0, 0)
@@ -167,8 +188,8 @@ def limit(numbers):
 
 
 @kernel
-def define_code(counts, code, codewords, sizes):
-    """Write a code that is optimal for the counts of symbols, see :func:`encode`; and each symbol's codeword."""
+def find_code(counts, code):
+    """Write a code that is optimal for the counts of symbols, see :func:`encode`."""
     lengths, numbers, end = np.zeros(SYMBOLS + 1, np.int64), np.zeros(LONGEST + 1, np.int64), LIMIT
     find_lengths(counts, lengths)
     for length in range(1, lengths.max() + 1):
@@ -179,10 +200,16 @@ def define_code(counts, code, codewords, sizes):
                     code[end] = symbol
                     end += 1
     limit(numbers)
+    for length in range(LIMIT):
+        code[length] = numbers[length + 1]
+
+
+@kernel
+def number(code, codewords, sizes):
+    """Write the codeword of each symbol of a code, and its number of bits."""
     codeword, end = 0, LIMIT
     for length in range(1, LIMIT + 1):
-        code[length - 1] = numbers[length]
-        for _ in range(numbers[length]):
+        for _ in range(code[length - 1]):
             codewords[code[end]], sizes[code[end]] = codeword, length
             codeword += 1
             end += 1
@@ -227,8 +254,8 @@ def write_tokens(tokens, codewords, lengths, out):
 
 
 @kernel
-def encode(luma, cb, cr, sides, repeats, codes):
-    """Return the bits of an image, uint8, and write the codes.
+def encode(luma, cb, cr, sides, repeats, codes, optimize):
+    """Return the bits of an image, uint8.
 
     Args:
         luma: Coefficients, see :func:`nonzero`, in the order of groups in a row and of rows.
@@ -237,6 +264,7 @@ def encode(luma, cb, cr, sides, repeats, codes):
         sides: Rows of blocks and blocks in a row, of luma and of chroma.
         repeats: Blocks of luma on a side for a block of chroma, 1 or 2.
         codes: uint8 (TABLES, LIMIT + SYMBOLS): how many codewords have 1..16 bits, and the symbols in their order.
+        optimize: Whether to write the codes that are optimal for the image, instead of using the given ones.
     """
     rows, columns = sides[1]
     tokens = np.empty(rows * columns * (repeats * repeats + 2) * COEFFICIENTS, np.uint32)
@@ -245,6 +273,8 @@ def encode(luma, cb, cr, sides, repeats, codes):
     codewords, lengths = np.zeros(TABLES * SYMBOLS, np.uint64), np.zeros(TABLES * SYMBOLS, np.uint64)
     for table in range(TABLES):
         own = slice(table * SYMBOLS, (table + 1) * SYMBOLS)
-        define_code(counts[own], codes[table], codewords[own], lengths[own])
+        if optimize:
+            find_code(counts[own], codes[table])
+        number(codes[table], codewords[own], lengths[own])
     out = np.empty(8 * tokens.size + 8, np.uint8)
     return out[: write_tokens(tokens, codewords, lengths, out)].copy()

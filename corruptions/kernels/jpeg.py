@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.huffman import LIMIT, SYMBOLS, TABLES, ZIGZAG, encode
+from corruptions.kernels.huffman import LIMIT, STANDARD_CODES, ZIGZAG, encode
 from corruptions.kernels.planes import deinterleave, interleave
 from corruptions.kernels.vectors import (
     floor,
@@ -397,10 +397,13 @@ def round_trip(
     return out
 
 
-def compressed(image: NDArray[np.uint8], quality: int, halved: bool = True) -> tuple[bytes, NDArray[np.uint8]]:
-    """Return a JPEG file as libjpeg-turbo writes it with optimised Huffman codes, and the image that it contains.
+def compressed(
+    image: NDArray[np.uint8], quality: int, halved: bool = True, optimize: bool = True
+) -> tuple[bytes, NDArray[np.uint8]]:
+    """Return a JPEG file as libjpeg-turbo writes it, and the image that a decoder returns.
 
-    The arguments are those of :func:`round_trip`. Raises ValueError for an image that is too large for JPEG.
+    Arguments are those of :func:`round_trip`, and whether the Huffman codes are optimised for the image. Raises
+    ValueError for an image that is too large for JPEG.
     """
     height, width, _ = image.shape
     if max(height, width) > LARGEST:
@@ -409,8 +412,8 @@ def compressed(image: NDArray[np.uint8], quality: int, halved: bool = True) -> t
     sides = tuple((-(-height // scale), -(-width // scale)) for scale in (SIDE, SIDE * repeats))
     luma, cb, cr = (np.empty(rows * -(-blocks // SIDE) * SIDE * ROW, np.int16) for rows, blocks in (*sides, sides[1]))
     _recode(image, quality, halved, out, (luma, cb, cr))
-    codes = np.empty((TABLES, LIMIT + SYMBOLS), np.uint8)
-    data = encode(luma, cb, cr, sides, repeats, codes)
+    codes = STANDARD_CODES.copy()
+    data = encode(luma, cb, cr, sides, repeats, codes, optimize)
     steps = (steps_of(base, quality)[0, ZIGZAG].astype(np.uint8).tobytes() for base in (LUMA_STEPS, CHROMA_STEPS))
     frame = struct.pack(">BHHBBBBBBBBBB", 8, height, width, 3, 1, 17 * repeats, 0, 2, 17, 1, 3, 17, 1)
     content = (code[: LIMIT + code[:LIMIT].sum(dtype=int)].tobytes() for code in codes)

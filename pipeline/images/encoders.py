@@ -60,18 +60,11 @@ class Jpeg(Encoder):
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a JPEG file."""
-        if self.optimize:
-            return self.encode_decoded(image)[0]
-        settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality]
-        if self.chroma == "4:4:4":
-            settings += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
-        return _imencode(self.suffix, image, settings)
+        return self.encode_decoded(image)[0]
 
     def encode_decoded(self, image: Image, grain: bool = False) -> tuple[bytes, Image]:
         """Return a JPEG file and the pixels that readers get, without decoding it."""
-        if self.optimize:
-            return compressed(image, self.quality, halved=self.chroma == "4:2:0")
-        return self.encode(image), self.stored(image)
+        return compressed(image, self.quality, self.chroma == "4:2:0", self.optimize)
 
     def stored(self, image: Image, grain: bool = False) -> Image:
         """Return the pixels that readers get, without a file."""
@@ -107,7 +100,11 @@ class Png(Encoder):
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a PNG file."""
-        return _imencode(self.suffix, image, [cv2.IMWRITE_PNG_COMPRESSION, self.compression])
+        settings = [cv2.IMWRITE_PNG_COMPRESSION, self.compression]
+        done, data = cv2.imencode(self.suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR), settings)
+        if not done:
+            raise RuntimeError(f"PNG encoding of a {image.shape} image failed")
+        return data.tobytes()
 
     def decode(self, data: bytes) -> Image:
         """Return the pixels as stored: an orientation tag does not turn them."""
@@ -316,13 +313,6 @@ def _stacked(frames: list[Image]) -> Image:
     if len({frame.shape for frame in frames}) != 1:
         raise ValueError("frames have different sizes")
     return np.stack(frames)
-
-
-def _imencode(suffix: str, image: Image, settings: list[int]) -> bytes:
-    done, data = cv2.imencode(suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR), settings)
-    if not done:
-        raise RuntimeError(f"{suffix} encoding of a {image.shape} image failed")
-    return data.tobytes()
 
 
 def _refuse_scans(data: bytes, height: int, width: int) -> None:

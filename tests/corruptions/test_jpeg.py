@@ -12,16 +12,16 @@ from tests.factories.images import photograph
 SIDES = st.integers(1, 70)
 
 
-def pillows(image: np.ndarray, quality: int, halved: bool) -> tuple[bytes, np.ndarray]:
+def pillows(image: np.ndarray, quality: int, halved: bool, optimize: bool = True) -> tuple[bytes, np.ndarray]:
     buffer, subsampling = io.BytesIO(), "4:2:0" if halved else "4:4:4"
-    Image.fromarray(image).save(buffer, "JPEG", quality=quality, subsampling=subsampling, optimize=True)
+    Image.fromarray(image).save(buffer, "JPEG", quality=quality, subsampling=subsampling, optimize=optimize)
     return buffer.getvalue(), np.asarray(Image.open(buffer))
 
 
-def check(image: np.ndarray, quality: int, halved: bool) -> None:
+def check(image: np.ndarray, quality: int, halved: bool, optimize: bool = True) -> None:
     """Assert that file and pixels are those of Pillow."""
-    file, pixels = pillows(image, quality, halved)
-    written, made = compressed(image, quality, halved)
+    file, pixels = pillows(image, quality, halved, optimize)
+    written, made = compressed(image, quality, halved, optimize)
     assert written == file
     np.testing.assert_array_equal(made, pixels)
     np.testing.assert_array_equal(round_trip(image, quality, halved), pixels)
@@ -46,12 +46,13 @@ def drawn(kind: str, height: int, width: int, seed: int) -> np.ndarray:
     width=SIDES,
     quality=st.integers(1, 100),
     halved=st.booleans(),
+    optimize=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_files_and_pixels_equal_pillows(
-    kind: str, height: int, width: int, quality: int, halved: bool, seed: int
+    kind: str, height: int, width: int, quality: int, halved: bool, optimize: bool, seed: int
 ) -> None:
-    check(drawn(kind, height, width, seed), quality, halved)
+    check(drawn(kind, height, width, seed), quality, halved, optimize)
 
 
 @pytest.mark.parametrize("quality", range(1, 101, 9))
