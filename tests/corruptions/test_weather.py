@@ -73,6 +73,18 @@ def test_edge_distances_equal_opencv_up_to_the_limit(limit):
     assert distance.edge_distances(edges, limit)[inner] / distance.UNIT == pytest.approx(expected, abs=2e-3)
 
 
+def test_distances_are_sums_of_three_steps():
+    edges = np.zeros((9, 9), np.uint8)
+    edges[4, 4] = 255
+    quarter = distance.edge_distances(edges, 127)[distance.MARGIN + 4 :, distance.MARGIN + 4 :][:4, :5]
+    assert quarter.tolist() == [
+        [0, 10_000, 20_000, 30_000, 40_000],
+        [10_000, 14_000, 21_969, 31_969, 41_969],
+        [20_000, 21_969, 28_000, 35_969, 43_938],
+        [30_000, 31_969, 35_969, 42_000, 49_969],
+    ]
+
+
 def test_mean_distances_are_truncated():
     distances = np.random.RandomState(2).randint(0, 20 * distance.UNIT, (17, 33)).astype(np.int32)
     expected = cv2.blur(distances / distance.UNIT, (3, 3)).astype(np.uint8)

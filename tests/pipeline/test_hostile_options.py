@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -226,6 +227,20 @@ def test_error_after_an_interruption_is_the_interruption(
         raise UserError("no compiled object yet")
     assert ended.value.exit_code == 130
     assert capsys.readouterr().err.startswith("error: interrupted")
+
+
+def test_only_the_second_interruption_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After SIGTERM, the first one does."""
+    lines: list[str] = []
+    monkeypatch.setattr(signals, "_above_bars", lines.append)
+    monkeypatch.setattr(signals, "_stop_at_once", Mock(side_effect=SystemExit))
+    for received, announced in (((signal.SIGINT, signal.SIGINT), 1), ((signal.SIGTERM, signal.SIGINT), 0)):
+        lines.clear()
+        reader, writer = os.pipe()
+        os.write(writer, bytes(received))
+        with pytest.raises(SystemExit):
+            signals._listen(reader)
+        assert len(lines) == announced
 
 
 def test_names_that_look_like_markup_are_printed_literally(capsys: pytest.CaptureFixture[str]) -> None:
