@@ -17,7 +17,7 @@ ZIGZAG = np.array([
 COEFFICIENTS, LANES = 64, 8
 """Coefficients of a block; and blocks in a group, see :func:`nonzero`."""
 SYMBOLS, TABLES = 256, 4
-"""Symbols of a code; codes of an image: luma's differences, its other coefficients, and the same of chroma."""
+"""Symbols of a code; codes: luma's differences of DC coefficients, its AC coefficients, the same of chroma."""
 LONGEST, LIMIT = 64, 16
 """Bits of the longest codeword, before and after it is limited."""
 STANDARD_CODES = np.array(
@@ -56,7 +56,7 @@ RUN, SIGN, NEGATED = 16, np.int16(15), np.int16(-1)
 def add_token(tokens, counts, end, table, run, value):
     """Append the symbol of a value after a run of zeros, with the bits of the value, and count it. Return the new end.
 
-    A zero after 15 stands for itself; a zero without a run for all that remain.
+    Two symbols have the value 0: 16 zeros in a row (``run`` is 15), and the end of a block (``run`` is 0).
     """
     size = np.int64(SIZES[np.uint64(abs(value))])
     symbol = table * SYMBOLS + run * RUN + size
@@ -67,13 +67,13 @@ def add_token(tokens, counts, end, table, run, value):
 
 @inlined
 def add_block(coefficients, block, previous, table, tokens, counts, end):
-    """Append the tokens of a block. Return the new end and the first coefficient.
+    """Append the tokens of a block. Return the new end and the first (DC) coefficient.
 
     Args:
         coefficients: int16 coefficients of a plane, and a mask of each block, see :func:`nonzero`.
         block: Number of the block.
         previous: First coefficient of the block before it.
-        table: Code of the differences of first coefficients. The next one is that of the others.
+        table: Code of the differences of first coefficients. The next one is that of the others (AC).
         tokens: uint32: table and symbol, and in the lower half the bits that follow.
         counts: How often each symbol of each code occurs (TABLES * SYMBOLS,).
         end: Number of tokens so far.
@@ -205,7 +205,7 @@ def find_code(counts, code):
 
 
 @kernel
-def number(code, codewords, sizes):
+def number_codewords(code, codewords, sizes):
     """Write the codeword of each symbol of a code, and its number of bits."""
     codeword, end = 0, LIMIT
     for length in range(1, LIMIT + 1):
@@ -275,6 +275,6 @@ def encode(luma, cb, cr, sides, repeats, codes, optimize):
         own = slice(table * SYMBOLS, (table + 1) * SYMBOLS)
         if optimize:
             find_code(counts[own], codes[table])
-        number(codes[table], codewords[own], lengths[own])
+        number_codewords(codes[table], codewords[own], lengths[own])
     out = np.empty(8 * tokens.size + 8, np.uint8)
     return out[: write_tokens(tokens, codewords, lengths, out)].copy()

@@ -1,7 +1,7 @@
-"""What JPEG does to pixels: libjpeg-turbo's encoder and decoder in one step, with or without the file between them.
+"""What JPEG does to pixels: libjpeg-turbo's encoder and decoder in one step, without the file between them.
 
 A file stores rounded coefficients of cosine transforms without loss. So its decoded pixels follow from the transforms
-and the rounding alone, and nothing is read bit by bit. All arithmetic is that of libjpeg-turbo's default
+and the rounding alone, and nothing is written or read bit by bit. All arithmetic is that of libjpeg-turbo's default
 methods (``JDCT_ISLOW``, smooth enlargement of chroma). It is in integers, some of them held as floats, and so equal on
 every CPU.
 
@@ -9,14 +9,13 @@ Blocks of 8 x 8 values are transformed eight at a time, side by side. A row of e
 eight words, one per block, and becomes eight vectors, one per column, with one element per block.
 """
 
-import struct
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.huffman import LIMIT, STANDARD_CODES, ZIGZAG, encode
+from corruptions.kernels.huffman import ZIGZAG
 from corruptions.kernels.planes import deinterleave, interleave
 from corruptions.kernels.vectors import (
     floor,
@@ -74,12 +73,8 @@ LOWEST, ZERO, BYTE = np.int32(0), np.int32(128), np.int32(255)
 """Lowest level, level of zero in transforms, and the highest level or the bits of a byte."""
 SIGN, UPPER, LOW, HIGH = np.int32(31), np.int64(32), np.uint16(255), np.uint16(8)
 """Places of the sign of an int32 and of the upper half of an int64; the first byte of a uint16, the second's place."""
-JFIF, SCAN = b"JFIF\0\1\1\0\0\1\0\1\0\0", bytes([3, 1, 0, 2, 17, 3, 17, 0, 63, 0])
-"""Content of the first segment of a file, and of the last one: which channel has which codes."""
 PLACES = np.argsort(ZIGZAG)
 """Number of each coefficient of a block in a file."""
-LARGEST = 65500
-"""Largest side in pixels that libjpeg-turbo writes."""
 SMALLEST = 2
 """Rows with at most this number of values of chroma are not enlarged smoothly."""
 
@@ -191,7 +186,7 @@ def inverse(blocks, start, stride, bits):
 
 @inlined
 def quantise(blocks, start, steps, index):
-    """Round a vector of coefficients to a multiple of its step, halves away from zero, in place.
+    """Round a vector of coefficients to a multiple of its step, halves away from zero, in place. Return the multiples.
 
     Coefficients c are eight times as large as their step s, and floor((c - [c < 0] + 4 s) / 8 s) is what rounds halves
     away from zero. With 0.5 added to the numerator, the quotient is at least 1 / 16 s away from every whole number,
@@ -382,7 +377,11 @@ def recode(image, repeats, luma_steps, chroma_steps, out, coefficients):
 
 
 def round_trip(
-    image: NDArray[np.uint8], quality: int, halved: bool = True, out: NDArray[np.uint8] | None = None
+    image: NDArray[np.uint8],
+    quality: int,
+    halved: bool = True,
+    out: NDArray[np.uint8] | None = None,
+    coefficients: tuple[NDArray[np.int16], ...] = (np.empty(0, np.int16),) * 3,
 ) -> NDArray[np.uint8]:
     """Return an image as it is after JPEG compression by libjpeg-turbo.
 
@@ -391,50 +390,10 @@ def round_trip(
         quality: 1..100.
         halved: Whether chroma has half the height and width (4:2:0), else full size (4:4:4).
         out: Contiguous array for the result; None for a new one.
+        coefficients: Arrays for those of luma, blue and red chroma, see :func:`quantise_plane`.
     """
     out = np.empty_like(image, order="C") if out is None else out
-    _recode(image, quality, halved, out, (np.empty(0, np.int16),) * 3)
-    return out
-
-
-def compressed(
-    image: NDArray[np.uint8], quality: int, halved: bool = True, optimize: bool = True
-) -> tuple[bytes, NDArray[np.uint8]]:
-    """Return a JPEG file as libjpeg-turbo writes it, and the image that a decoder returns.
-
-    Arguments are those of :func:`round_trip`, and whether the Huffman codes are optimised for the image. Raises
-    ValueError for an image that is too large for JPEG.
-    """
-    height, width, _ = image.shape
-    if max(height, width) > LARGEST:
-        raise ValueError(f"JPEG files have at most {LARGEST} pixels on a side, the image is {width} x {height}")
-    repeats, out = 2 if halved else 1, np.empty_like(image, order="C")
-    sides = tuple((-(-height // scale), -(-width // scale)) for scale in (SIDE, SIDE * repeats))
-    luma, cb, cr = (np.empty(rows * -(-blocks // SIDE) * SIDE * ROW, np.int16) for rows, blocks in (*sides, sides[1]))
-    _recode(image, quality, halved, out, (luma, cb, cr))
-    codes = STANDARD_CODES.copy()
-    data = encode(luma, cb, cr, sides, repeats, codes, optimize)
-    steps = (steps_of(base, quality)[0, ZIGZAG].astype(np.uint8).tobytes() for base in (LUMA_STEPS, CHROMA_STEPS))
-    frame = struct.pack(">BHHBBBBBBBBBB", 8, height, width, 3, 1, 17 * repeats, 0, 2, 17, 1, 3, 17, 1)
-    content = (code[: LIMIT + code[:LIMIT].sum(dtype=int)].tobytes() for code in codes)
-    segments = (
-        (0xE0, JFIF),
-        *((0xDB, bytes([number]) + table) for number, table in enumerate(steps)),
-        (0xC0, frame),
-        *((0xC4, name + code) for name, code in zip((b"\x00", b"\x10", b"\x01", b"\x11"), content, strict=True)),
-        (0xDA, SCAN),
-    )
-    head = b"".join(struct.pack(">BBH", 0xFF, marker, len(part) + 2) + part for marker, part in segments)
-    return b"".join((b"\xff\xd8", head, data, b"\xff\xd9")), out
-
-
-def _recode(
-    image: NDArray[np.uint8],
-    quality: int,
-    halved: bool,
-    out: NDArray[np.uint8],
-    coefficients: tuple[NDArray[np.int16], ...],
-) -> None:
     rows = (array.reshape(len(array), -1) for array in (image, out))
     steps = (steps_of(base, quality) for base in (LUMA_STEPS, CHROMA_STEPS))
     recode(next(rows), 2 if halved else 1, *steps, next(rows), coefficients)
+    return out

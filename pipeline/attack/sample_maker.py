@@ -9,7 +9,7 @@ from manifests import Row
 from pipeline.attack.attacker import Attacked, Attacker, CleanBatch
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.records import Record
-from pipeline.builder.sample_maker import Failure, Payload, PreparedImage, failure_reason, quarantined, with_digests
+from pipeline.builder.sample_maker import Failure, Payload, PreparedImage, failure_reason, payload_of, quarantined
 from pipeline.datasets.norms import Stored, norms_of, on_grid, stored
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import SampleError, UserError
@@ -106,7 +106,7 @@ class AttackedSampleMaker:
             if isinstance(result, Failure):
                 yield Outcome(image, result, record)
             else:
-                yield Outcome(image, with_digests(encode_decoded(self._encoder, result)), record)
+                yield Outcome(image, payload_of(encode_decoded(self._encoder, result)), record)
 
     def _stored(self, batch: AttackBatch, attacked: Attacked, entry: AttackEntry, level: int) -> dict[str, Stored]:
         """Return the images as they are stored, by id."""

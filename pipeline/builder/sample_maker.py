@@ -132,7 +132,7 @@ def quarantined(image: SourceImage, sha256: str | None = None) -> PreparedImage:
     return PreparedImage(image, sha256, Failure(f"{image.origin}: {CRASHES_WORKER}"))
 
 
-def with_digests(encoded: tuple[Members, Image]) -> Payload:
+def payload_of(encoded: tuple[Members, Image]) -> Payload:
     """Return payload members with their digests, given the pixels that readers get from them, too."""
     members, pixels = encoded
     return Payload(
@@ -207,7 +207,7 @@ class SampleMaker:
             for output in outputs
         ]
         start = counts.add_time("encode", start)
-        payloads = [self._tried(with_digests, pair) for pair in encoded]
+        payloads = [self._tried(payload_of, pair) for pair in encoded]
         counts.add_time("digest", start)
         return list(zip(outputs, payloads, strict=True))
 

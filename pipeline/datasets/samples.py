@@ -20,7 +20,7 @@ from manifests import Row
 from pipeline.datasets.norms import in_8_bits
 from pipeline.errors import UserError
 from pipeline.images.encoder import Encoder
-from pipeline.images.encoders import Jpeg, Png, decode_members, encode_members, stored_pixels
+from pipeline.images.encoders import Jpeg, Png, decode_members, encode_decoded, encode_members, stored_pixels
 from pipeline.text import printable
 from pipeline.transforms.family import Draws
 
@@ -157,10 +157,11 @@ class RenderedSample(Sample):
 
     def with_digests(self) -> RenderedSample:
         """Return the sample with the columns of its row that only stored samples have: size and digests."""
+        members, pixels = encode_decoded(self.encoder, self.output, self.grain)
         row = self.row._replace(
-            size=sum(map(len, self.members.values())),
-            payload_sha256=payload_digest(self.members.values()),
-            pixel_sha256=pixel_digest(self.pixels()),
+            size=sum(map(len, members.values())),
+            payload_sha256=payload_digest(members.values()),
+            pixel_sha256=pixel_digest(pixels),
         )
         return replace(self, row=row)
 

@@ -19,7 +19,6 @@ from PIL import UnidentifiedImageError, features
 from corruptions.kernels.colour import ycbcr
 from corruptions.registry import unknown
 from pipeline.errors import SampleError, UserError
-from pipeline.images import jpeg
 
 Image = NDArray[np.uint8]
 
@@ -158,7 +157,7 @@ def decode_again(data: bytes) -> Image:
     with suppress(ValueError):  # of what Pillow decodes with a warning, or refuses with a better reason
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data)
         if colours in SIMPLE_COLOURS and height * width <= MAX_PIXELS and not excess_scans(data, width, height):
-            return jpeg.decode(data, height, width)
+            return np.asarray(simplejpeg.decode_jpeg(data, colorspace="RGB"), np.uint8)
     return decode(data)
 
 

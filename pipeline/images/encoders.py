@@ -3,7 +3,7 @@
 import io
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -13,11 +13,11 @@ import numpy as np
 import simplejpeg
 from pydantic import Field
 
-from corruptions.kernels.jpeg import compressed, round_trip
-from pipeline.images import jpeg
+from corruptions.kernels.jpeg import round_trip
 from pipeline.images.decoders import MAX_PIXELS, excess_scans
 from pipeline.images.encoder import Encoder, Image, require_shape
 from pipeline.images.files import Own
+from pipeline.images.jpeg import file_and_pixels
 
 MAX_FRAMES = 1000
 """Maximum number of frames in a payload. The longest published sequence has 41."""
@@ -64,7 +64,7 @@ class Jpeg(Encoder):
 
     def encode_decoded(self, image: Image, grain: bool = False) -> tuple[bytes, Image]:
         """Return a JPEG file and the pixels that readers get, without decoding it."""
-        return compressed(image, self.quality, self.chroma == "4:2:0", self.optimize)
+        return file_and_pixels(image, self.quality, self.chroma == "4:2:0", self.optimize)
 
     def stored(self, image: Image, grain: bool = False) -> Image:
         """Return the pixels that readers get, without a file."""
@@ -80,7 +80,7 @@ class Jpeg(Encoder):
         height, width, *_ = simplejpeg.decode_jpeg_header(data)
         _refuse_bomb(1, height, width)
         _refuse_scans(data, height, width)
-        return jpeg.decode(data, height, width)
+        return np.asarray(simplejpeg.decode_jpeg(data, colorspace="RGB"), np.uint8)
 
     def decode_into(self, data: bytes, target: Image) -> None:
         """Decode into an existing array without an intermediate one."""
@@ -272,20 +272,21 @@ def member_suffixes(encoder: Encoder, frames: int | None) -> tuple[str, ...]:
 
 def encode_members(encoder: Encoder, output: Image, grain: bool = False) -> dict[str, bytes]:
     """Encode an image (H, W, 3) or a sequence (T, H, W, 3) as payload members, suffix -> bytes."""
-    suffixes = member_suffixes(encoder, len(output) if output.ndim == 4 else None)
-    if output.ndim == 4 and not encoder.whole_sequence:
-        return {suffix: encoder.encode(frame, grain) for suffix, frame in zip(suffixes, output, strict=True)}
-    return {suffixes[0]: encoder.encode(output, grain)}
+    return {suffix: encoder.encode(part, grain) for suffix, part in _parts(encoder, output)}
 
 
 def encode_decoded(encoder: Encoder, output: Image, grain: bool = False) -> tuple[dict[str, bytes], Image]:
     """Return the payload members of an image or sequence as :func:`encode_members`, and the pixels readers get."""
+    made = {suffix: encoder.encode_decoded(part, grain) for suffix, part in _parts(encoder, output)}
+    pixels = [pixels for _, pixels in made.values()]
+    members = {suffix: data for suffix, (data, _) in made.items()}
+    return members, pixels[0] if pixels[0].ndim == output.ndim else np.stack(pixels)
+
+
+def _parts(encoder: Encoder, output: Image) -> Iterator[tuple[str, Image]]:
+    """Yield the suffix of each payload member of an image or sequence, and the image or sequence in it."""
     suffixes = member_suffixes(encoder, len(output) if output.ndim == 4 else None)
-    if output.ndim == 4 and not encoder.whole_sequence:
-        files, frames = zip(*(encoder.encode_decoded(frame, grain) for frame in output), strict=True)
-        return dict(zip(suffixes, files, strict=True)), np.stack(frames)
-    data, pixels = encoder.encode_decoded(output, grain)
-    return {suffixes[0]: data}, pixels
+    yield from zip(suffixes, [output] if output.ndim == 3 or encoder.whole_sequence else output, strict=True)
 
 
 def stored_pixels(encoder: Encoder, output: Image, grain: bool = False) -> Image:

@@ -1,32 +1,52 @@
-"""JPEG decoding by libjpeg-turbo, with the pixels of Pillow."""
+"""JPEG files as libjpeg-turbo writes them, from the coefficients of the kernel that knows their pixels."""
+
+import struct
 
 import numpy as np
-import simplejpeg
 from numpy.typing import NDArray
 
-STREAM_ALIGNMENT = 32
-"""Alignment in bytes at which libjpeg-turbo writes rows past the CPU cache.
+from corruptions.kernels.huffman import LIMIT, STANDARD_CODES, ZIGZAG, encode
+from corruptions.kernels.jpeg import CHROMA_STEPS, LUMA_STEPS, ROW, SIDE, round_trip, steps_of
 
-Rows are placed off this alignment, so that they stay in the cache for the next step.
-"""
+JFIF, SCAN = b"JFIF\0\1\1\0\0\1\0\1\0\0", bytes([3, 1, 0, 2, 17, 3, 17, 0, 63, 0])
+"""Content of the first segment of a file, and of the last one: which channel has which codes."""
+
+LARGEST = 65500
+"""Largest side in pixels that libjpeg-turbo writes."""
 
 
-def decode(data: bytes, height: int, width: int) -> NDArray[np.uint8]:
-    """Decode a JPEG file.
+def file_and_pixels(
+    image: NDArray[np.uint8], quality: int, halved: bool = True, optimize: bool = True
+) -> tuple[bytes, NDArray[np.uint8]]:
+    """Return a JPEG file, and the image that a decoder returns.
 
     Args:
-        data: Contents of the file.
-        height: Height of the image in pixels.
-        width: Width of the image in pixels.
-
-    Returns:
-        uint8 pixels (H, W, 3).
+        image: uint8 (H, W, 3).
+        quality: 1..100.
+        halved: Whether chroma has half the height and width (4:2:0), else full size (4:4:4).
+        optimize: Whether the Huffman codes are those that are optimal for the image, else those of the standard.
 
     Raises:
-        ValueError: If the file cannot be decoded to an image of this size.
+        ValueError: The image is too large for JPEG.
     """
-    buffer = np.empty(height * width * 3 + STREAM_ALIGNMENT, np.uint8)
-    start = (STREAM_ALIGNMENT // 2 - buffer.ctypes.data) % STREAM_ALIGNMENT
-    pixels = buffer[start : start + height * width * 3].reshape(height, width, 3)
-    simplejpeg.decode_jpeg(data, colorspace="RGB", buffer=pixels)
-    return pixels
+    height, width, _ = image.shape
+    if max(height, width) > LARGEST:
+        raise ValueError(f"JPEG files have at most {LARGEST} pixels on a side, the image is {width} x {height}")
+    repeats = 2 if halved else 1
+    sides = tuple((-(-height // scale), -(-width // scale)) for scale in (SIDE, SIDE * repeats))
+    luma, cb, cr = (np.empty(rows * -(-blocks // SIDE) * SIDE * ROW, np.int16) for rows, blocks in (*sides, sides[1]))
+    pixels = round_trip(image, quality, halved, coefficients=(luma, cb, cr))
+    codes = STANDARD_CODES.copy()
+    data = encode(luma, cb, cr, sides, repeats, codes, optimize)
+    steps = (steps_of(base, quality)[0, ZIGZAG].astype(np.uint8).tobytes() for base in (LUMA_STEPS, CHROMA_STEPS))
+    frame = struct.pack(">BHHBBBBBBBBBB", 8, height, width, 3, 1, 17 * repeats, 0, 2, 17, 1, 3, 17, 1)
+    content = (code[: LIMIT + code[:LIMIT].sum(dtype=int)].tobytes() for code in codes)
+    segments = (
+        (0xE0, JFIF),
+        *((0xDB, bytes([number]) + table) for number, table in enumerate(steps)),
+        (0xC0, frame),
+        *((0xC4, name + code) for name, code in zip((b"\x00", b"\x10", b"\x01", b"\x11"), content, strict=True)),
+        (0xDA, SCAN),
+    )
+    head = b"".join(struct.pack(">BBH", 0xFF, marker, len(part) + 2) + part for marker, part in segments)
+    return b"".join((b"\xff\xd8", head, data, b"\xff\xd9")), pixels

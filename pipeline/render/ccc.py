@@ -15,7 +15,7 @@ from corruptions import ccc
 from corruptions.catalogue import Image
 from pipeline.errors import UnreachableError, UserError
 from pipeline.images.decoders import decode
-from pipeline.images.encoders import Jpeg, stored_pixels
+from pipeline.images.encoders import Jpeg
 from pipeline.render.renderer import boxed
 from pipeline.sources import npz
 from pipeline.sources.base import UNLABELLED, Source, SourceImage
@@ -143,7 +143,7 @@ class CCCImages:
         for name, severity, seed in zip((first, second), severities, seeds, strict=True):
             if severity:
                 pixels = _corruptor(name, severity)(pixels, seed)
-        return stored_pixels(Jpeg(), pixels) if self.encode else pixels
+        return Jpeg().stored(pixels) if self.encode else pixels
 
 
 def ccc_images(

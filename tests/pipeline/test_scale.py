@@ -14,7 +14,7 @@ from pipeline.builder.plan import make_plan
 from pipeline.recipes import library
 from pipeline.render.warm_up import try_transforms
 
-SHARD_SIZE = 250
+SHARD_SIZE = 500
 
 IMAGENET_C = library.load("imagenet-c")
 
@@ -28,10 +28,10 @@ def test_resuming_makes_missing_shards_and_memory_does_not_grow_with_samples(tmp
         library.load("imagenet-c"), None
     )  # compile the kernels here, because compiling would increase the first driver's memory
     engine = ("--executor", "local")
-    runs = measure(write_empty_source(tmp_path / "many", 667), tmp_path / "data", SHARD_SIZE, *engine)
-    assert [(run.samples, run.shards) for run in runs.values()] == [(50_025, 225), (50_025, 0), (50_025, 2)]
-    few = measure(write_empty_source(tmp_path / "few", 67), tmp_path / "few-data", SHARD_SIZE, *engine)
-    assert [(run.samples, run.shards) for run in few.values()] == [(5_025, 75), (5_025, 0), (5_025, 1)]
+    runs = measure(write_empty_source(tmp_path / "many", 1334), tmp_path / "data", SHARD_SIZE, *engine)
+    assert [(run.samples, run.shards) for run in runs.values()] == [(100_050, 225), (100_050, 0), (100_050, 2)]
+    few = measure(write_empty_source(tmp_path / "few", 134), tmp_path / "few-data", SHARD_SIZE, *engine)
+    assert [(run.samples, run.shards) for run in few.values()] == [(10_050, 75), (10_050, 0), (10_050, 1)]
     for name, run in runs.items():
         assert run.megabytes < 1.15 * few[name].megabytes, name
 

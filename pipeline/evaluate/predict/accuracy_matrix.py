@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 import corruptions
 from corruptions import ccc
-from corruptions.catalogue import Image
 from corruptions.preparation import PROFILE_STEPS
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.predict.classifier import Normaliser
-from pipeline.images.encoders import Jpeg, stored_pixels
+from pipeline.images.encoders import Jpeg
 from pipeline.images.resizers import prepare
 from pipeline.render.ccc import read_photograph
 from pipeline.sources import npz
@@ -164,7 +163,7 @@ def measure(
             return np.stack(list(pool.map(corrupt, images, seeds)))
 
         def right(images: NDArray[np.uint8]) -> NDArray[np.bool_]:
-            return classify(np.stack(list(pool.map(_stored, images)))) == clean.labels[: len(images)]
+            return classify(np.stack(list(pool.map(Jpeg().stored, images)))) == clean.labels[: len(images)]
 
         def accuracy(images: NDArray[np.uint8]) -> float:
             nonlocal left
@@ -211,10 +210,6 @@ def refined(grid: Grid) -> Grid:
     severities, measured = np.linspace(0, 5, ccc.GRID), np.linspace(0, 5, len(grid))
     rows = np.stack([np.interp(severities, measured, row) for row in grid])
     return np.stack([np.interp(severities, measured, column) for column in rows.T]).T
-
-
-def _stored(image: Image) -> Image:
-    return stored_pixels(Jpeg(), image)
 
 
 def _facts(plan: MatrixPlan) -> NDArray[np.uint8]:

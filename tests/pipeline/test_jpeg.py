@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
-from corruptions.kernels.jpeg import compressed, round_trip
+from corruptions.kernels.jpeg import round_trip
+from pipeline.images.jpeg import file_and_pixels
 from tests.factories.images import photograph
 
 SIDES = st.integers(1, 70)
@@ -21,7 +22,7 @@ def pillows(image: np.ndarray, quality: int, halved: bool, optimize: bool = True
 def check(image: np.ndarray, quality: int, halved: bool, optimize: bool = True) -> None:
     """Assert that file and pixels are those of Pillow."""
     file, pixels = pillows(image, quality, halved, optimize)
-    written, made = compressed(image, quality, halved, optimize)
+    written, made = file_and_pixels(image, quality, halved, optimize)
     assert written == file
     np.testing.assert_array_equal(made, pixels)
     np.testing.assert_array_equal(round_trip(image, quality, halved), pixels)
@@ -68,7 +69,7 @@ def test_codewords_have_at_most_16_bits(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_an_image_that_is_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 65500 pixels on a side, the image is 65501 x 1"):
-        compressed(np.zeros((1, 65501, 3), np.uint8), 85)
+        file_and_pixels(np.zeros((1, 65501, 3), np.uint8), 85)
 
 
 def test_writes_into_an_array() -> None:
