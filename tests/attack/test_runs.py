@@ -33,6 +33,7 @@ def command(clean: Path, out: Path, *more: object) -> list[str]:
     return ["attack", str(clean), *map(str, options)]
 
 
+@pytest.mark.large
 def test_two_workers_make_the_same_bytes(
     clean: Path, attacked: Path, tmp_path: Path, robustshards: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

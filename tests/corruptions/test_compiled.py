@@ -93,6 +93,7 @@ def test_numba_cache_dir_is_used_and_not_changed(package: Path) -> None:
     assert (result, hits) == (11, 0)
 
 
+@pytest.mark.large
 def test_processes_that_compile_at_the_same_time_lose_no_kernel(package: Path) -> None:
     """Both read the cache's index before either writes it, unless one waits for the other."""
     (package / "corruptions" / "kernels" / "helper.py").write_text(HELPER.format(step=1))

@@ -102,6 +102,7 @@ def test_notebooks_and_scripts_show_the_report(benchmarked: tuple[rs.Benchmark, 
     assert found._repr_html_() == found.report._repr_html_()
 
 
+@pytest.mark.large
 def test_script_with_a_loader_process_shows_progress_and_loads_no_ray(small_source: Path, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     done = python("script.py", small_source, cwd=tmp_path)

@@ -82,7 +82,7 @@ def test_every_reader_rejects_bombs(bombs: Path, name: str, message: str) -> Non
     refused(bombs / name, message)
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_a_manifest_of_a_whole_fourier_map_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "map", repeated(1), 1_985)
     assert sum(1 for _ in manifests.read_rows(path)) == 1_985

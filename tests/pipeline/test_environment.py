@@ -85,6 +85,7 @@ def test_reader_that_closes_the_pipe_causes_no_message() -> None:
     assert run("list | head -1 > /dev/null").stderr == ""
 
 
+@pytest.mark.large
 def test_missing_shared_memory_is_one_line_and_not_a_hang(built_once: Path, tmp_path: Path) -> None:
     """Containers have little of it. A mount in a namespace of its own does not change that of this machine."""
     alone = (

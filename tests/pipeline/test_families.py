@@ -20,7 +20,7 @@ IMAGES = 2
 @pytest.mark.parametrize(
     ("name", "levels", "layouts"),
     [
-        ("imagenet-syn2nat-candidates", (), (*FOLDERS, *ARRAYS)),
+        pytest.param("imagenet-syn2nat-candidates", (), (*FOLDERS, *ARRAYS), marks=pytest.mark.large),
         ("imagenet-c-bar", (), FOLDERS),
         ("cifar-10-c-bar", (), ARRAYS),
         ("imagenet-3dcc-noise", (), FOLDERS),

@@ -22,6 +22,7 @@ from tests.factories.data_sets import data_digests
 SELECTION = ("--only", "gaussian_noise", "--severities", "1,5")
 
 
+@pytest.mark.large
 def test_a_full_disk_fails_no_sample(tmp_path: Path, small_disk: Path, robustshards: Run) -> None:
     source = write_small_source(tmp_path / "source", images=24)
     command = ("build", "imagenet-c", "--source", source, *SELECTION, "--workers", 1, "--json")

@@ -286,6 +286,7 @@ def bucket() -> Iterator[Any]:
         yield store
 
 
+@pytest.mark.large
 def test_a_mirror_in_a_bucket_has_the_same_bytes(
     nasty: Path, mirror: Path, tmp_path: Path, bucket: Any, workers_here: None
 ) -> None:

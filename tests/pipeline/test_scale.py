@@ -22,6 +22,7 @@ TIMES = WorkerTimes(2.6e-3, {str(condition): 0.94e-3 for condition in IMAGENET_C
 """Times like those of docs/benchmark.md, equal for all outputs."""
 
 
+@pytest.mark.large
 def test_resuming_makes_missing_shards_and_memory_does_not_grow_with_samples(tmp_path: Path) -> None:
     """``measure`` checks which shards are remade, and that the manifest then has the same bytes."""
     try_transforms(

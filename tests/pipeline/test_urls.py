@@ -84,6 +84,7 @@ def test_a_second_build_makes_only_missing_shards(
     assert robustshards(*command, "--seed", 5).returncode == 2
 
 
+@pytest.mark.large
 def test_all_commands_read_urls(
     s3: ObjectStore, built_on_s3: str, built_once: Path, tmp_path: Path, robustshards: Run
 ) -> None:

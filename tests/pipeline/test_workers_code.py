@@ -42,7 +42,7 @@ def build_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.parametrize("engine", ["local", RAY, "joined"])
+@pytest.mark.parametrize("engine", ["local", RAY, pytest.param("joined", marks=pytest.mark.large)])
 def test_code_in_the_current_folder_is_not_run(
     hostile: Path, built_once: Path, small_source: Path, ray_address: str, engine: str
 ) -> None:
@@ -54,6 +54,7 @@ def test_code_in_the_current_folder_is_not_run(
     assert data_digests(hostile / "data") == data_digests(built_once)
 
 
+@pytest.mark.large
 def test_a_cluster_with_another_version_is_refused(
     tmp_path: Path, small_source: Path, ray_address: str, robustshards: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
