@@ -14,7 +14,10 @@ _SHARES = (
     ("imagenet-c", "low-pass", "cifar-10-c-bar", "fourier-32"),
     ("imagenet-p", "imagenet-c-bar", "imagenet-syn2nat-candidates", "imagenet-3dcc-noise"),
 )
-"""Recipes of each of two processes. More processes would take longer: each compiles the kernels that recipes share."""
+"""The recipes that each of two processes compiles.
+
+More processes take longer: most recipes need the same kernels, and each process compiles all that it needs.
+"""
 
 _COMPILE = """
 import sys
