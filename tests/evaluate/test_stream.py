@@ -1,4 +1,4 @@
-"""Tests of the normalisation of batches, whose memory is reused, and of copies to a GPU."""
+"""Tests of the normalisation of batches, whose memory is reused, of copies to a GPU, and of precisions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,6 +17,7 @@ from pipeline.evaluate.predict import classifier
 from pipeline.evaluate.predict.classifier import Classifier, Normaliser
 from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, Precision, RunTable
+from pipeline.evaluate.results.predictions import Frame
 from robustshards._process import preserve_process
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -88,21 +89,27 @@ class _Gpu(TorchDispatchMode):
         return func(*args, **options)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_batch_waits_for_a_gpu_once(monkeypatch: pytest.MonkeyPatch, precision: Precision) -> None:
-    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
-    table = EvaluationTable(
+def _table(device: str, precision: Precision) -> EvaluationTable:
+    return EvaluationTable(
         model=ModelTable(name="made", spec="made", digest="", classes=4),
         input=InputTable(mean=MEAN, std=STD),
-        run=RunTable(device="meta", batch=4, precision=precision),
+        run=RunTable(device=device, batch=4, precision=precision),
         data_set=DataSetTable(name="made", family="none", profile="", manifest_sha256="", samples=1, failed=0),
     )
+
+
+def _network() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_batch_waits_for_a_gpu_once(monkeypatch: pytest.MonkeyPatch, precision: Precision) -> None:
     gpu = _Gpu(monkeypatch)
     monkeypatch.setattr(torch, "autocast", lambda *arguments: nullcontext())  # knows no device without memory
-    made = Classifier(table, from_module(network))
-    rows: Any = [SimpleNamespace(label=label, key="key") for label in (0, 3)]
+    made = Classifier(_table("meta", precision), from_module(_network()))
+    frames = [Frame("key", "id", label) for label in (0, 3)]
     with gpu:
-        batches = [FrameBatch(0, torch.zeros((2, 8, 8, 3), dtype=torch.uint8), rows, [0, 0], True) for _ in range(2)]
+        batches = [FrameBatch(0, torch.zeros((2, 8, 8, 3), dtype=torch.uint8), frames, last=True) for _ in range(2)]
         started = [made.start(batch) for batch in batches]
         assert gpu.waits == []  # both batches are in flight
         copied = ["to meta copying", "wait for copying", "kept"]
@@ -120,3 +127,29 @@ def test_only_tf32_shortens_the_numbers_of_a_gpu(precision: Precision, expected:
     with preserve_process():
         Classifier(table, from_module(torch.nn.Flatten()))
         assert backends.cudnn.allow_tf32 == backends.cuda.matmul.allow_tf32 == expected
+
+
+class _Casts(TorchDispatchMode):
+    """Counts how often a tensor of a shape is cast."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.count, self._shape = 0, shape
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._to_copy.default and tuple(args[0].shape) == self._shape
+        return func(*args, **(kwargs or {}))
+
+
+def test_bf16_casts_weights_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3)).astype(np.uint8))
+    with preserve_process(), _Casts((4, 3, 3, 3)) as casts:
+        made = Classifier(_table("cpu", "bf16"), from_module(_network()))
+        expected = made.logits(images)
+        made.logits(images)
+        assert casts.count == 2
+        with made.casting_once():
+            logits = [made.logits(images) for _ in range(3)]
+        assert casts.count == 3
+    assert all(torch.equal(each, expected) for each in logits)
+    assert not torch.equal(expected, Classifier(_table("cpu", "fp32"), from_module(_network())).logits(images))

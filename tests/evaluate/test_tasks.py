@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, RunTable, read_table
-from pipeline.evaluate.results.predictions import Outputs
+from pipeline.evaluate.results.predictions import Frame, Outputs
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.images.fingerprints import decoder_fingerprint
 from pipeline.storage import LocalStore
@@ -141,12 +141,6 @@ def test_the_largest_logit_may_be_in_no_group(photographs: Path, tmp_path: Path)
     assert set(found["free"]) == {-1}
 
 
-@dataclass(frozen=True)
-class _Row:
-    label: int
-    key: str = "key"
-
-
 def outputs_of(
     logits: Sequence[Sequence[float]], labels: Sequence[int], groups: tuple[tuple[int, ...], ...]
 ) -> Outputs:
@@ -162,9 +156,9 @@ def outputs_of(
     )
     network = _Reader(lambda _: values)
     classifier = Classifier(table, from_module(network))
-    rows: Any = [_Row(label) for label in labels]
+    frames = [Frame("key", "id", label) for label in labels]
     images = torch.zeros((len(values), 1, 1, 3), dtype=torch.uint8)
-    return classifier.finish(classifier.start(FrameBatch(0, images, rows, [0] * len(rows), True)))
+    return classifier.finish(classifier.start(FrameBatch(0, images, frames, last=True)))
 
 
 def test_groups_are_ranked_by_their_largest_logit() -> None:

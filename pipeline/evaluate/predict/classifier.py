@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,8 +136,16 @@ class Classifier:
         pads = not self._ordered and (self.device.type != "cpu" or run.compile or model.batch is not None)
         self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device, pads)
         self._type = PRECISIONS[run.precision]
-        self._gradients = torch.enable_grad if self._ordered else torch.inference_mode
+        self._gradients: Any = torch.enable_grad if self._ordered else torch.inference_mode
+        if self._type and not self._ordered:  # autocast keeps casts of trainable weights only, and not in this mode
+            self._gradients = torch.no_grad
+            for weights in module.parameters():
+                weights.requires_grad_(weights.is_floating_point())
         self._groups = Groups(table.task, self.device) if table.task and table.task.groups else None
+
+    def casting_once(self) -> AbstractContextManager[object]:
+        """Return a context in which autocast keeps the weights that it has cast, unless they may change."""
+        return nullcontext() if self._ordered else torch.autocast(self.device.type, enabled=False)
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits of a batch, float32 of shape (N, classes), on the device.
@@ -194,10 +202,10 @@ class Classifier:
 
     def start(self, batch: FrameBatch) -> Pending:
         """Start computing a batch and return its outputs. Raise UserError if the model lacks the class of a label."""
-        labels = np.array([row.label for row in batch.rows])
+        labels = np.array([frame.label for frame in batch.frames])
         if labels.max() >= self._table.labels:
-            row = batch.rows[int(labels.argmax())]
-            raise UserError(f"{row.key} has label {row.label}, but the model has only {self._table.labels} classes")
+            frame = batch.frames[int(labels.argmax())]
+            raise UserError(f"{frame.key} has label {frame.label}, but the model has only {self._table.labels} classes")
         on_device = self._copies.to_device(torch.from_numpy(labels))
         logits = self.logits(batch.images)
         if logits.shape[1] != self._table.model.classes:

@@ -35,7 +35,7 @@ from pipeline.evaluate.results.folder import (
     is_finished,
     shortcut_of,
 )
-from pipeline.evaluate.results.predictions import ConditionPredictions, Outputs, sound_values, source_digest
+from pipeline.evaluate.results.predictions import ConditionPredictions, Frame, Outputs, sound_values
 from pipeline.storage import open_store
 from pipeline.text import shown
 from pipeline.transforms.family import Condition
@@ -226,16 +226,12 @@ class _Given:
         outputs = usual if np.isnan(shortcuts).all() else self._outputs
         return hashlib.sha256(b"".join(hashlib.sha256(each.data).digest() for each in outputs)).hexdigest()
 
-    def parts(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, list[tuple[str, str, int, int, int]], Outputs]]:
-        """Yield each chunk, its frames as in :class:`Frames`, and their outputs."""
+    def parts(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, list[Frame], Outputs]]:
+        """Yield each chunk, its frames, and their outputs."""
         end = 0
         for chunk in chunks:
             rows = [row for row in self._data_set.rows_of(chunk) if row.status == manifests.OK]
-            frames = [
-                (row.key, row.source_id, row.label, frame, source_digest(row.source_sha256))
-                for row in rows
-                for frame in range(row.frames or 0)
-            ]
+            frames = [Frame.of(row, frame) for row in rows for frame in range(row.frames or 0)]
             start, end = end, end + len(frames)
             yield chunk, frames, Outputs(*(each[start:end] for each in self._outputs))
 

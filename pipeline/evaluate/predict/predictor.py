@@ -15,17 +15,15 @@ from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier, Pending
+from pipeline.evaluate.predict.memory import IN_FLIGHT
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
 from pipeline.evaluate.predict.result import PredictionCounts
 from pipeline.evaluate.predict.stream import BrokenChunk, FrameBatch, FrameStream, OrderedFrames, StreamOrder, load
 from pipeline.evaluate.results.folder import EVALUATION, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED, EvaluationTable
-from pipeline.evaluate.results.predictions import Frames, Outputs, source_digest, write_part
+from pipeline.evaluate.results.predictions import Frame, Frames, Outputs, write_part
 from pipeline.execution.work import Attempt
 from pipeline.storage import Store, open_store
 from pipeline.transforms.family import Condition
-
-IN_FLIGHT = 2
-"""Number of batches started before the first outputs are read, to keep a GPU busy."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class _Part:
     """The predictions of an unfinished chunk."""
 
     conditions: list[Condition] = field(default_factory=list)
-    frames: list[tuple[str, str, int, int, int]] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
     outputs: list[Outputs] = field(default_factory=list)
     compared: int = 0
     changed: int = 0
@@ -91,7 +89,11 @@ class Predictor:
         Raises:
             UserError: The model lacks a label's class or returns NaN, or a loader process died.
         """
-        chunks, counts = attempt.work, PredictionCounts()
+        with self._classifier.casting_once():
+            yield from self._run(attempt.work)
+
+    def _run(self, chunks: Sequence[Chunk]) -> Iterator[PredictionCounts]:
+        counts = PredictionCounts()
         parts = [_Part() for _ in chunks]
         for chunk, part in zip(chunks, parts, strict=True):
             if not chunk.frames:
@@ -116,7 +118,7 @@ class Predictor:
                 continue
             if seen in resets:
                 self._reset(start=not seen)
-            seen += len(item.rows)
+            seen += len(item.frames)
             in_flight.append((item, self._classifier.start(item)))
             if len(in_flight) >= IN_FLIGHT:
                 self._collect(chunks, parts, *in_flight.popleft(), counts)
@@ -140,14 +142,11 @@ class Predictor:
         """Add the outputs of a batch to its part, and publish the part after its last batch."""
         part = parts[batch.chunk]
         part.outputs.append(self._classifier.finish(outputs))
-        part.frames += [
-            (row.key, row.source_id, row.label, frame, source_digest(row.source_sha256))
-            for row, frame in zip(batch.rows, batch.frames, strict=True)
-        ]
-        part.conditions += [Condition(row.transform, row.level) for row in batch.rows]
+        part.frames += batch.frames
+        part.conditions += batch.conditions
         part.compared += batch.compared
         part.changed += batch.changed
-        counts.add(PredictionCounts(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
+        counts.add(PredictionCounts(frames=len(batch.frames), compared=batch.compared, changed=batch.changed))
         if batch.last:
             self._commit(chunks[batch.chunk], part, counts)
             parts[batch.chunk] = _Part()
@@ -167,7 +166,7 @@ def publish_part(
     store: Store,
     table: EvaluationTable,
     chunk: Chunk,
-    frames: Sequence[tuple[str, str, int, int, int]],
+    frames: Sequence[Frame],
     outputs: Outputs,
     compared: int = 0,
     changed: int = 0,
@@ -179,7 +178,7 @@ def publish_part(
         store: Folder of the evaluation.
         table: Settings of the evaluation.
         chunk: The chunk.
-        frames: Key, source id, label, frame number and source digest of each frame.
+        frames: The frames.
         outputs: Model outputs of each frame.
         compared: Number of samples whose pixels were compared with the manifest.
         changed: Number of these whose pixels differ.

@@ -3,12 +3,14 @@
 import os
 import sys
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
+from multiprocessing.synchronize import Semaphore
 from types import ModuleType
 from typing import Any
 
@@ -17,18 +19,18 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from manifests import Row
 from pipeline.datasets.base import Chunk, Location
 from pipeline.datasets.findings import DamagedShardError
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
+from pipeline.evaluate.predict.memory import IN_FLIGHT, SLOTS, BatchMemory, LockedMemory, images_in
 from pipeline.evaluate.predict.preparation import Preparation, different_sizes, prepared_size
+from pipeline.evaluate.results.predictions import Frame
 from pipeline.execution.local_worker import end_with
 from pipeline.execution.processes import environment
 from pipeline.guardian import guarded
 from pipeline.loaders.ccc_samples import CCCSamples
-from pipeline.loaders.items import empty
 from pipeline.loaders.order import Share
 from pipeline.loaders.rows import stream_rows
 from pipeline.loaders.schedule import Schedule
@@ -37,9 +39,6 @@ from pipeline.transforms.family import Condition
 
 COMPARED_SAMPLES = 4
 """Number of samples per chunk whose decoded pixels are compared. A few suffice: another decoder changes all."""
-
-PREFETCHED_BATCHES = 4
-"""Number of batches that each loader process prefetches."""
 
 PART_SAMPLES = 4096
 """Number of samples after which a part of the predictions of a stream ends."""
@@ -65,8 +64,8 @@ class FrameBatch:
     Attributes:
         chunk: Index of the chunk.
         images: Images, uint8 or uint16 of shape (N, H, W, 3). The largest value of the type stands for 1.0.
-        rows: Manifest row of each frame.
-        frames: Frame number of each frame within its sequence, from 0.
+        frames: The frames.
+        conditions: The condition of each frame.
         last: Whether this is the last batch of the chunk.
         compared: Number of samples whose decoded pixels were compared with the manifest.
         changed: Number of compared samples whose pixels differ.
@@ -74,16 +73,11 @@ class FrameBatch:
 
     chunk: int
     images: torch.Tensor
-    rows: list[Row] = field(default_factory=list)
-    frames: list[int] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
     last: bool = False
     compared: int = 0
     changed: int = 0
-
-    def pin_memory(self) -> "FrameBatch":
-        """Move the images to page-locked memory, which speeds up the copy to a GPU."""
-        self.images = self.images.pin_memory()
-        return self
 
 
 @dataclass(frozen=True)
@@ -95,19 +89,24 @@ class BrokenChunk:
     unreachable: bool = False
 
 
-class FrameStream(IterableDataset[FrameBatch | BrokenChunk]):
-    """A data set as batches. No batch spans two chunks, so batches do not depend on the order of chunks."""
+class FrameStream:
+    """A data set as batches. No batch spans two chunks, so batches do not depend on the order of chunks.
+
+    Attributes:
+        in_order: Whether the chunks have an order.
+    """
+
+    in_order = False
 
     def __init__(
         self, location: Location, chunks: Sequence[Chunk], batch: int, preparation: Preparation | None = None
     ) -> None:
         self._location, self.chunks, self._batch, self._preparation = location, chunks, batch, preparation
 
-    def __iter__(self) -> Iterator[FrameBatch | BrokenChunk]:
-        """Yield the batches of all chunks, or in a loader process those of its share."""
+    def batches(self, memory: BatchMemory, loader: int = 0, loaders: int = 1) -> Iterator[FrameBatch | BrokenChunk]:
+        """Yield the batches of all chunks, or those of a loader process. ``IN_FLIGHT`` of them are valid at a time."""
         cv2.setNumThreads(1)
-        worker = get_worker_info()
-        for index, batches in self.read(*((worker.id, worker.num_workers) if worker else (0, 1))):
+        for index, batches in self.read(memory, loader, loaders):
             try:
                 yield from batches
             except UnreachableError as error:
@@ -123,12 +122,12 @@ class FrameStream(IterableDataset[FrameBatch | BrokenChunk]):
         """The largest number of loader processes that have something to read."""
         return len(self.chunks)
 
-    def read(self, loader: int, loaders: int) -> Iterator[tuple[int, Iterator[FrameBatch]]]:
+    def read(self, memory: BatchMemory, loader: int, loaders: int) -> Iterator[tuple[int, Iterator[FrameBatch]]]:
         """Yield the chunks of a loader process: number and batches."""
         data_set = open_data_set(*self._location)
         for index, chunk in islice(enumerate(self.chunks), loader, None, loaders):
             samples = data_set.intact_samples(data_set.rows_of(chunk))
-            yield index, _batches(samples, index, chunk, self._batch, self._preparation)
+            yield index, _batches(samples, index, chunk, self._batch, self._preparation, memory)
 
 
 @dataclass(frozen=True)
@@ -172,6 +171,8 @@ class StreamOrder:
 class OrderedFrames(FrameStream):
     """A data set as the batches of a stream, which loader processes read in turn."""
 
+    in_order = True
+
     def __init__(
         self, location: Location, chunks: Sequence[Chunk], order: StreamOrder, preparation: Preparation | None
     ) -> None:
@@ -183,7 +184,7 @@ class OrderedFrames(FrameStream):
         """The largest number of loader processes that have something to read."""
         return len(self._order.batches)
 
-    def read(self, loader: int, loaders: int) -> Iterator[tuple[int, Iterator[FrameBatch]]]:
+    def read(self, memory: BatchMemory, loader: int, loaders: int) -> Iterator[tuple[int, Iterator[FrameBatch]]]:
         """Yield the batches of a loader process, each with the number of its chunk."""
         order = self._order
         data_set = open_data_set(*self._location) if order.ccc is None else order.ccc
@@ -200,11 +201,80 @@ class OrderedFrames(FrameStream):
             chunk = replace(self.chunks[index], samples=count, frames=count)
             last = stop == chunk.first + chunk.count
             samples = map(data_set.pick, islice(rows, count))
-            yield index, _batches(samples, index, chunk, count, self._preparation, last)
+            yield index, _batches(samples, index, chunk, count, self._preparation, memory, last)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A batch of a loader process, without the memory of its images.
+
+    Attributes:
+        batch: The batch, with images that have no memory.
+        place: The memory: number of the loader process, and of the slot.
+        memory: The memory if its parent does not know it, else None.
+    """
+
+    batch: FrameBatch
+    place: tuple[int, int]
+    memory: torch.Tensor | None
+
+
+class _LoaderProcess(IterableDataset[_Sent | BrokenChunk]):
+    """What loader processes read of a stream."""
+
+    def __init__(self, stream: FrameStream, free: Sequence[Semaphore]) -> None:
+        self._stream, self._free = stream, free
+
+    def __iter__(self) -> Iterator[_Sent | BrokenChunk]:
+        """Yield the batches of a loader process."""
+        worker: Any = get_worker_info()
+        memory, known = BatchMemory(self._free[worker.id]), dict[int, torch.Tensor]()
+        for item in self._stream.batches(memory, worker.id, worker.num_workers):
+            if isinstance(item, BrokenChunk):
+                yield item
+                continue
+            unknown = known.get(memory.slot) is not memory.current
+            known[memory.slot] = memory.current
+            batch = replace(item, images=item.images.to("meta"))
+            yield _Sent(batch, (worker.id, memory.slot), memory.current if unknown else None)
+
+
+class _Receiver:
+    """The parent of loader processes. It keeps their memory, so that each is sent and locked once."""
+
+    def __init__(self, free: Sequence[Semaphore], pin: bool) -> None:
+        self._free, self._locked = free, LockedMemory() if pin else None
+        self._memories = dict[tuple[int, int], torch.Tensor]()
+        self._in_use = deque[int]()
+
+    def received(self, sent: _Sent) -> FrameBatch:
+        """Return a batch with its images. The memory of the earliest one becomes free."""
+        if sent.memory is not None:
+            known = self._memories.get(sent.place)
+            self._memories[sent.place] = sent.memory
+            if self._locked:
+                if known is not None:
+                    self._locked.unlock([known])
+                self._locked.lock(sent.memory)
+        self._in_use.append(sent.place[0])
+        if len(self._in_use) > IN_FLIGHT:
+            self._free[self._in_use.popleft()].release()
+        images = sent.batch.images
+        return replace(sent.batch, images=images_in(self._memories[sent.place], tuple(images.shape), images.dtype))
+
+    def close(self) -> None:
+        """Unlock all memory, and let loader processes that wait for memory end."""
+        if self._locked:
+            self._locked.unlock()
+        for free in self._free:
+            for _ in range(SLOTS):
+                free.release()
 
 
 def load(stream: FrameStream, processes: int, pin: bool) -> Iterator[FrameBatch | BrokenChunk]:
-    """Yield the batches of chunks, from loader processes if there are some, in pinned memory for a GPU.
+    """Yield the batches of chunks, from loader processes if there are some, in locked memory for a GPU.
+
+    The images of a batch are valid until ``IN_FLIGHT`` further batches are taken.
 
     Raises:
         UserError: A loader process was killed, or there is no shared memory for loader processes.
@@ -212,25 +282,39 @@ def load(stream: FrameStream, processes: int, pin: bool) -> Iterator[FrameBatch 
         UnreachableError: The store of the images does not respond.
     """
     workers = min(processes, stream.loaders)
-    options: dict[str, Any] = {}
-    if workers:
-        try:
-            get_context("spawn").Lock()
-        except OSError as error:
-            raise UserError(_NO_SHARED_MEMORY) from error
-        options = {"prefetch_factor": PREFETCHED_BATCHES, "multiprocessing_context": "spawn"}
-        options["worker_init_fn"] = partial(_end_with, os.getpid())
-    loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)
+    items = _from_processes(stream, workers, pin) if workers else stream.batches(BatchMemory())
+    for item in items:
+        if isinstance(item, BrokenChunk) and item.unreachable:
+            raise UnreachableError(item.reason)
+        yield item
+
+
+def _from_processes(stream: FrameStream, workers: int, pin: bool) -> Iterator[FrameBatch | BrokenChunk]:
+    """Yield the batches that loader processes read. Raises what ``load`` raises."""
+    context = get_context("spawn")
+    try:
+        free = [context.Semaphore(SLOTS - 1) for _ in range(workers)]
+    except OSError as error:
+        raise UserError(_NO_SHARED_MEMORY) from error
+    loader = DataLoader(
+        _LoaderProcess(stream, free),
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=SLOTS,
+        multiprocessing_context=context,
+        worker_init_fn=partial(_end_with, os.getpid()),
+        in_order=stream.in_order,
+    )
     finished = set[int]()
-    folder = socket_folder() if workers else None
+    folder = socket_folder()
     with guarded(folder):
         # Loaders do not import from the current folder, and leave no sockets behind.
-        with environment({"PYTHONSAFEPATH": "1", "TMPDIR": str(folder)} if workers else {}), _no_script():
-            batches = iter(loader)
+        with environment({"PYTHONSAFEPATH": "1", "TMPDIR": str(folder)}), _no_script():
+            batches: Any = iter(loader)
+        receiver = _Receiver(free, pin)
         try:
-            for item in batches:
-                if isinstance(item, BrokenChunk) and item.unreachable:
-                    raise UnreachableError(item.reason)
+            for sent in batches:
+                item = sent if isinstance(sent, BrokenChunk) else receiver.received(sent)
                 if isinstance(item, BrokenChunk) or item.last:
                     finished.add(item.chunk)
                 yield item
@@ -240,13 +324,13 @@ def load(stream: FrameStream, processes: int, pin: bool) -> Iterator[FrameBatch 
                 raise UserError(_NO_SHARED_MEMORY) from error
             if not message.startswith(_WORKER_DIED):
                 raise
-            if any(each.exitcode == 1 for each in batches._workers):  # type: ignore[attr-defined]
+            if any(each.exitcode == 1 for each in batches._workers):
                 raise MemoryError(message) from error  # an exception of Python outside of what reads images
             raise UserError(_death_message(stream.chunks, finished, workers)) from error
         finally:
-            if workers:
-                with suppress(RuntimeError):  # of loaders that died, which torch would print when it deletes batches
-                    batches._shutdown_workers()  # type: ignore[attr-defined]
+            receiver.close()
+            with suppress(RuntimeError):  # of loaders that died, which torch would print when it deletes batches
+                batches._shutdown_workers()
 
 
 def _end_with(parent: int, loader: int) -> None:
@@ -278,7 +362,13 @@ def _no_script() -> Iterator[None]:
 
 
 def _batches(
-    samples: Iterator[Sample], index: int, chunk: Chunk, batch: int, preparation: Preparation | None, ends: bool = True
+    samples: Iterator[Sample],
+    index: int,
+    chunk: Chunk,
+    batch: int,
+    preparation: Preparation | None,
+    memory: BatchMemory,
+    ends: bool = True,
 ) -> Iterator[FrameBatch]:
     """Yield the batches of a chunk, or of a part of it, which may be its end.
 
@@ -300,14 +390,15 @@ def _batches(
             changed += row.pixel_sha256 is not None and pixel_digest(sample.pixels()) != row.pixel_sha256
         for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else sample.frames_into()):
             if made is None:
-                made = FrameBatch(index, empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
+                made = FrameBatch(index, memory.images((min(batch, remaining), *size, 3), sample.encoder.dtype))
                 targets = made.images.numpy()  # the same memory
-            decode_into(targets[len(made.rows)])
-            made.rows.append(row)
-            made.frames.append(frame)
-            if len(made.rows) == len(targets):
+            decode_into(targets[len(made.frames)])
+            made.frames.append(Frame.of(row, frame))
+            made.conditions.append(Condition(row.transform, row.level))
+            if len(made.frames) == len(targets):
                 remaining -= len(targets)
                 yield replace(made, last=ends and remaining == 0, compared=compared, changed=changed)
+                memory.advance()
                 made, compared, changed = None, 0, 0
     if remaining or made:
         raise ValueError(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ logits in rank order, or all classes if there are fewer; of equal logits, the lo
 starts at 1. ``confidence`` is the largest class probability. ``squared_probability`` is the sum of the squares of all
 class probabilities. If the task of the data set has groups of classes, all of these columns are about groups instead of
 classes. ``free`` is the group of the first of all classes, or -1 if this class is in no group; without groups, it is
-the same as ``top1``. ``source_digest`` identifies the photograph: see :func:`source_digest`."""
+the same as ``top1``. ``source_digest`` identifies the photograph: see :class:`Frame`."""
 
 STREAM_SCHEMA = SCHEMA.append(pa.field("listed", pa.int64(), nullable=False))
 """Columns of predictions in the order of a stream. ``listed`` is the index in the order of the manifest."""
@@ -74,6 +74,23 @@ class Outputs:
     shortcut_probability: NDArray[np.float32]  # NaN without a shortcut
 
 
+class Frame(NamedTuple):
+    """A frame of a sample; see ``SCHEMA``. The source digest is the start of the photograph's; 0 if it is unknown."""
+
+    key: str
+    source_id: str
+    label: int
+    frame: int = 0
+    source_digest: int = 0
+
+    @classmethod
+    def of(cls, row: manifests.Row, frame: int) -> "Frame":
+        """Return a frame of the sample of a manifest row."""
+        sha256 = row.source_sha256
+        digest = int.from_bytes(bytes.fromhex(sha256[:16]), signed=True) if sha256 else 0
+        return cls(row.key, row.source_id, row.label, frame, digest)
+
+
 @dataclass(frozen=True)
 class Frames:
     """The frames of a part, in order: their columns of ``SCHEMA``, and what only streams have."""
@@ -85,11 +102,6 @@ class Frames:
     source_digest: Sequence[int]
     conditions: Sequence[Condition] | None = None
     listed: Sequence[int] | None = None  # indices in the order of the manifest
-
-
-def source_digest(sha256: str | None) -> int:
-    """Return the first 64 bits of the SHA-256 of a photograph, as a signed integer; 0 if it is unknown."""
-    return int.from_bytes(bytes.fromhex(sha256[:16]), signed=True) if sha256 else 0
 
 
 def write_part(
