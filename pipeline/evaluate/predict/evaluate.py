@@ -54,8 +54,11 @@ MAX_LOCAL_PROCESSES = 16
 MAX_CLUSTER_PROCESSES = 4096
 """Maximum number of workers, or of loaders per worker, on a cluster."""
 
-CHUNKS_PER_LOADER = 4
-"""Number of chunks per work item, for each loader process of the worker."""
+CHUNKS, CHUNKS_PER_LOADER = 4, 32
+"""Number of chunks per work item: of a worker that reads them itself, and for each loader process."""
+
+FEW_IMAGES = 5000
+"""Number of images up to which reading them in the worker takes less time than starting loader processes."""
 
 
 EvaluationWatcher = ImageWatcher[Sequence[Chunk], PredictionCounts]
@@ -188,7 +191,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
                 table,
                 data_set.absolute_location,
                 trusted_locations.absolute(request.out),
-                _loaders(request, table, workers),
+                _loaders(request, table, workers, count_frames(self.missing)),
                 current_folder(),
                 request.trust_model,
                 self._order,
@@ -208,8 +211,8 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
             yield iter([self.missing])
             return
         missing = iter(self.missing)
-        loaders = _loaders(self._request, self._table, workers)
-        group_size = min(CHUNKS_PER_LOADER * max(loaders, 1), -(-len(self.missing) // workers))
+        loaders = _loaders(self._request, self._table, workers, count_frames(self.missing))
+        group_size = min(CHUNKS_PER_LOADER * loaders or CHUNKS, -(-len(self.missing) // workers))
         yield iter(lambda: tuple(islice(missing, group_size)), ())
 
     def advanced(self, tally: Tally[PredictionCounts]) -> None:
@@ -330,11 +333,11 @@ def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:
     return request.workers or (torch.cuda.device_count() if table.run.device == "cuda" else 1)
 
 
-def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -> int:
-    """Return the number of loader processes per worker. Default: the free CPUs for a GPU, none for a CPU model."""
+def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int, images: int) -> int:
+    """Return the number of loader processes per worker. Default: the free CPUs for a GPU, none for few images."""
     if request.loaders is not None:
         return request.loaders
-    if table.run.device == "cpu":
+    if table.run.device == "cpu" or images <= FEW_IMAGES * workers:
         return 0
     return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
 
