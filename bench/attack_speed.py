@@ -5,10 +5,7 @@ python -m bench.attack_speed --device cuda
 
 import argparse
 import shutil
-import subprocess
 from pathlib import Path
-from statistics import mean
-from threading import Event, Thread
 from time import perf_counter
 
 import numpy as np
@@ -16,6 +13,7 @@ import torch
 from PIL import Image
 
 from bench.report import table
+from bench.utilisation import Utilisation
 from pipeline.attack import attack_recipe
 from pipeline.attack.attack import run_attack
 from pipeline.attack.request import AttackRequest
@@ -28,8 +26,6 @@ from pipeline.software import device_name
 
 FOLDER = Path("build/bench/attacks")
 SIDE, CLASSES = 224, 1000
-EVERY_S = 0.2
-"""Seconds between two questions to nvidia-smi."""
 
 
 def main() -> None:
@@ -53,7 +49,7 @@ def main() -> None:
         workers=1,
     )
     watcher = _Watcher()
-    with _Utilisation(device.startswith("cuda")) as utilisation:
+    with Utilisation(device.startswith("cuda")) as utilisation:
         run_attack(request, watcher)
     busy = utilisation.share(watcher.first, watcher.last)
     figures = (f"{watcher.rate():,.1f}", "-" if busy is None else f"{busy:.0%}")
@@ -130,34 +126,6 @@ class _Watcher(SilentWatcher):
     def rate(self) -> float:
         """Return images per second after the first batch."""
         return (self._images - self._before) / max(self.last - self.first, 1e-9)
-
-
-class _Utilisation(Thread):
-    """The share of time in which a kernel ran, as nvidia-smi reports it for the last moments."""
-
-    def __init__(self, measured: bool) -> None:
-        super().__init__(daemon=True)
-        self._measured, self._ended, self._samples = measured, Event(), list[tuple[float, float]]()
-
-    def __enter__(self) -> "_Utilisation":
-        if self._measured:
-            self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-
-    def run(self) -> None:
-        """Ask until the end of the block."""
-        query = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
-        while not self._ended.wait(EVERY_S):
-            done = subprocess.run(query, capture_output=True, text=True, check=True)
-            self._samples.append((perf_counter(), float(done.stdout.splitlines()[0]) / 100))
-
-    def share(self, first: float, last: float) -> float | None:
-        """Return the mean over a period; None if it was not measured."""
-        samples = [share for time, share in self._samples if first <= time <= last]
-        return mean(samples) if samples else None
 
 
 if __name__ == "__main__":

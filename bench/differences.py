@@ -25,7 +25,7 @@ RULES = """
 | `opencv` | OpenCV |
 | `ffmpeg` | PyAV, with the arithmetic of the command `ffmpeg -pix_fmt rgb24` |
 | `turbo-fast` | libjpeg-turbo with its fast DCT and plain chroma upsampling |
-| `nvjpeg` | nvImageCodec; needs an NVIDIA GPU |
+| `nvjpeg` | nvImageCodec; needs an NVIDIA GPU (an H200: mean difference 0.45 and largest 5, before resizing) |
 
 - A decoder decodes grey and YCbCr JPEGs. Pillow decodes CMYK JPEGs and lossless formats for every decoder, because
   lossless formats always give the same pixels and CMYK has no common rule.

@@ -8,27 +8,39 @@ import shutil
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from time import perf_counter
 
 import torch
 
 from bench.report import markdown_line
+from bench.utilisation import Utilisation
 from pipeline.datasets.base import Chunk, DataSet, Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.rendered import Rendered
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
-from pipeline.evaluate.predict.classifier import Classifier
+from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
 from pipeline.evaluate.predict.preparation import EvaluatedImages
 from pipeline.evaluate.predict.request import EvaluationRequest
-from pipeline.evaluate.predict.settings import settings
+from pipeline.evaluate.predict.settings import available_device, settings
 from pipeline.evaluate.results.folder import EvaluationTable, Precision
 from pipeline.execution.work import Attempt
+from pipeline.software import device_name
 
 FOLDER = Path("build/bench/evaluator")
-PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
-TITLES = ("precision", "compiled", "batch", "data", "streamed, images/s", "in memory, images/s", "streamed / in memory")
+DEFAULT: tuple[Precision, ...] = ("fp32", "bf16")
+ROUNDS = 4
+"""Number of times that the data set is predicted. The first one starts the loader processes, and is not measured."""
+
+TURNS = 50
+"""Number of batches in memory."""
+
+TITLES = (
+    "precision", "compiled", "batch", "data", "streamed, images/s", "in memory, images/s", "streamed / in memory",
+    "GPU busy", "GPU memory, GB",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -41,21 +53,23 @@ def main() -> None:
     arguments.add_argument("--device", default="auto")
     arguments.add_argument("--batch-size", type=int, default=0)
     arguments.add_argument("--loaders", type=int, default=15)
+    arguments.add_argument("--precision", action="append", choices=PRECISIONS, help="Default: fp32 and bf16.")
     arguments.add_argument("--compile", action="store_true", help="Measure the compiled model too.")
     options = arguments.parse_args()
     model = load_model(options.model, options.weights)
     print(markdown_line(TITLES))
-    print("|---|---|---:|---|---:|---:|---:|")
-    for precision, compiled in product(PRECISIONS, (False, True)[: 1 + options.compile]):
+    print("|---|---|---:|---|" + "---:|" * 5)
+    for precision, compiled in product(options.precision or DEFAULT, (False, True)[: 1 + options.compile]):
         request = EvaluationRequest(
             "", options.model, "", weights=options.weights, device=options.device, batch_size=options.batch_size,
             precision=precision, channels_last=precision != "fp32", compile=compiled,
         )  # fmt: skip
         for name, location in _locations(options.stored, options.rendered).items():
-            batch, streamed, memory = _measure(request, open_data_set(*location), model, options.loaders)
-            figures = (f"{streamed:,.0f}", f"{memory:,.0f}", f"{streamed / memory:.2f}")
-            print(markdown_line((precision, "yes" if compiled else "no", str(batch), name, *figures)), flush=True)
-    print(f"\n{_device_name(options.device)}, {options.loaders} loader processes")
+            figures = _measure(request, open_data_set(*location), model, options.loaders)
+            print(markdown_line((precision, "yes" if compiled else "no", figures[0], name, *figures[1:])), flush=True)
+    memory = getrusage(RUSAGE_SELF).ru_maxrss / 1e6
+    device = device_name(available_device(options.device))
+    print(f"\n{device}, {options.loaders} loader processes. Peak memory of the process: {memory:.1f} GB.")
 
 
 def _locations(stored: str | None, rendered: str | None) -> dict[str, Location]:
@@ -66,44 +80,47 @@ def _locations(stored: str | None, rendered: str | None) -> dict[str, Location]:
     return found
 
 
-def _measure(request: EvaluationRequest, data_set: DataSet, model: Model, loaders: int) -> tuple[int, float, float]:
-    """Return the batch size, and images per second from the data set and from memory."""
+def _measure(request: EvaluationRequest, data_set: DataSet, model: Model, loaders: int) -> tuple[str, ...]:
+    """Return the columns of a row: batch size, images per second from the data set and from memory, use of the GPU."""
     chunks = list(data_set.chunks())
     if isinstance(data_set, Rendered):
         data_set.prepare_cache()
     table = settings(request, EvaluatedImages(data_set, chunks), model, None)
-    _streamed(table, data_set.location, chunks[: 2 * loaders + 1], loaders)  # fill caches, and compile
-    return table.run.batch, _streamed(table, data_set.location, chunks, loaders), _in_memory(table, model, chunks)
+    is_gpu = table.run.device.startswith("cuda")
+    with Utilisation(is_gpu) as utilisation:
+        start, end, images = _streamed(table, data_set.location, chunks, loaders)
+    busy, streamed, memory = utilisation.share(start, end), images / (end - start), _in_memory(table, model)
+    return (
+        str(table.run.batch), f"{streamed:,.0f}", f"{memory:,.0f}", f"{streamed / memory:.2f}",
+        "-" if busy is None else f"{busy:.0%}", f"{torch.cuda.max_memory_allocated() / 1e9:.1f}" if is_gpu else "-",
+    )  # fmt: skip
 
 
-def _streamed(table: EvaluationTable, data: Location, chunks: Sequence[Chunk], loaders: int) -> float:
-    """Return images per second from shards to published predictions, after the first batch."""
+def _streamed(
+    table: EvaluationTable, data: Location, chunks: Sequence[Chunk], loaders: int
+) -> tuple[float, float, int]:
+    """Predict, and return when the first round ended and when the last, and the number of images between."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    frames, first, start = 0, 0, 0.0
-    for done in Predictor(EvaluationJob(table, data, str(FOLDER), loaders)).run(Attempt(chunks)):
+    total, start, first, frames = sum(chunk.frames for chunk in chunks), 0.0, 0, 0
+    for done in Predictor(EvaluationJob(table, data, str(FOLDER), loaders)).run(Attempt([*chunks] * ROUNDS)):
         frames = done.frames
-        if frames and not first:
+        if frames >= total and not first:
             first, start = frames, perf_counter()
-    return (frames - first) / (perf_counter() - start)
+    return start, perf_counter(), frames - first
 
 
-def _in_memory(table: EvaluationTable, model: Model, chunks: Sequence[Chunk]) -> float:
+def _in_memory(table: EvaluationTable, model: Model) -> float:
     """Return images per second of the same model on one batch that is already on the device."""
     classifier, batch = Classifier(table, model), table.run.batch
     side = table.input.size or 224
     images = torch.randint(0, 256, (batch, side, side, 3), dtype=torch.uint8).to(classifier.device)
-    turns = max(sum(chunk.frames for chunk in chunks) // batch, 3)
-    classifier.logits(images).sum().item()
-    start = perf_counter()
-    for _ in range(turns):
-        logits = classifier.logits(images)
-    logits.sum().item()
-    return turns * batch / (perf_counter() - start)
-
-
-def _device_name(device: str) -> str:
-    is_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
-    return torch.cuda.get_device_name() if is_gpu else "CPU"
+    with classifier.casting_once():
+        classifier.logits(images).sum().item()
+        start = perf_counter()
+        for _ in range(TURNS):
+            logits = classifier.logits(images)
+        logits.sum().item()
+        return TURNS * batch / (perf_counter() - start)
 
 
 if __name__ == "__main__":
