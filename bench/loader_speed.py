@@ -19,7 +19,8 @@ from pipeline.datasets.base import Location
 from pipeline.datasets.export import export
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.predict.classifier import Normaliser
-from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, load
+from pipeline.evaluate.predict.loader_processes import load
+from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream
 from pipeline.recipes import library
 
 BATCH, SHARD = 64, 960

@@ -21,7 +21,8 @@ from pipeline.builder.render import run_render
 from pipeline.builder.settings import BuildSettings, RenderSettings
 from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
-from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, load
+from pipeline.evaluate.predict.loader_processes import load
+from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.recipes import library
 

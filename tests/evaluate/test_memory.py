@@ -11,8 +11,9 @@ import torch
 
 from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
+from pipeline.evaluate.predict.loader_processes import load
 from pipeline.evaluate.predict.memory import SLOTS, BatchMemory, LockedMemory
-from pipeline.evaluate.predict.stream import FrameBatch, FrameStream, load
+from pipeline.evaluate.predict.stream import FrameBatch, FrameStream
 
 LOADERS = 2
 
@@ -78,7 +79,7 @@ def test_loader_processes_end_when_no_further_batch_is_taken(built_once: Path) -
     batches = load(_stream(built_once, batch=1), LOADERS, pin=False)
     assert len(list(islice(batches, 2))) == 2
     assert len(active_children()) == LOADERS
-    batches.close()  # type: ignore[attr-defined]
+    batches.close()
     assert not active_children()
 
 

@@ -15,7 +15,8 @@ import manifests
 from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
-from pipeline.evaluate.predict import stream
+from pipeline.evaluate.predict.loader_processes import load
+from pipeline.evaluate.predict.stream import FrameStream
 from tests.factories.evaluator import content, evaluated, outcome
 
 SHARD = "shards/contrast/3/contrast-3-000000.tar"
@@ -95,11 +96,11 @@ def test_a_died_loader_process_is_reported_with_its_chunk(
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
     monkeypatch.setitem(sys.modules, "sitecustomize", None)
-    chunks = stream.FrameStream(Location(str(built)), list(open_data_set(str(built)).chunks()), 4)
+    chunks = FrameStream(Location(str(built)), list(open_data_set(str(built)).chunks()), 4)
     with pytest.raises(
         UserError, match=r"died while reading one of gaussian_noise-1-000000.*robustshards verify.*--loaders"
     ):
-        list(stream.load(chunks, 1, pin=False))
+        list(load(chunks, 1, pin=False))
 
 
 # Resuming

@@ -15,10 +15,11 @@ from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier, Pending
+from pipeline.evaluate.predict.loader_processes import load
 from pipeline.evaluate.predict.memory import IN_FLIGHT
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
 from pipeline.evaluate.predict.result import PredictionCounts
-from pipeline.evaluate.predict.stream import BrokenChunk, FrameBatch, FrameStream, OrderedFrames, StreamOrder, load
+from pipeline.evaluate.predict.stream import BrokenChunk, FrameBatch, FrameStream, OrderedFrames, StreamOrder
 from pipeline.evaluate.results.folder import EVALUATION, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED, EvaluationTable
 from pipeline.evaluate.results.predictions import Frame, Frames, Outputs, write_part
 from pipeline.execution.work import Attempt
