@@ -8,6 +8,7 @@ import torch
 
 import robustshards as rs
 from pipeline.errors import UserError
+from pipeline.evaluate.predict.evaluate import default_loaders
 from pipeline.evaluate.predict.settings import largest_batch
 from tests.conftest import write_small_source
 from tests.factories.commands import in_this_process
@@ -53,6 +54,17 @@ def test_invalid_options_are_rejected_before_anything_is_written(
         outcome(built_once, tmp_path / "r", **options)
     assert len(str(caught.value)) < 1000
     assert not (tmp_path / "r/evaluation.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "images", "cpus", "loaders"),
+    [
+        ("cpu", 10**6, 16, 0), ("cuda", 5000, 16, 0), ("cuda:1", 5001, 16, 15), ("cuda", 10**6, 64, 16),
+        ("cuda", 10**6, 1, 1),
+    ],
+)  # fmt: skip
+def test_loader_processes_read_many_images_for_a_gpu(device: str, images: int, cpus: int, loaders: int) -> None:
+    assert default_loaders(device, images * 224 * 224, cpus) == loaders
 
 
 def test_the_batch_size_is_limited_by_its_bytes() -> None:

@@ -18,7 +18,7 @@ from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_
 from pipeline.evaluate.predict.preparation import EvaluatedImages, choose_preparation, images_of
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult, PredictionCounts, described_labels
-from pipeline.evaluate.predict.settings import check_labelled, input_size, settings
+from pipeline.evaluate.predict.settings import check_labelled, first_row, input_size, settings
 from pipeline.evaluate.predict.stream import StreamOrder
 from pipeline.evaluate.report.families import report_on
 from pipeline.evaluate.results.folder import (
@@ -57,8 +57,8 @@ MAX_CLUSTER_PROCESSES = 4096
 CHUNKS, CHUNKS_PER_LOADER = 4, 32
 """Number of chunks per work item: of a worker that reads them itself, and for each loader process."""
 
-FEW_IMAGES = 5000
-"""Number of images up to which reading them in the worker takes less time than starting loader processes."""
+FEW_PIXELS = 5000 * 224 * 224
+"""Number of stored pixels up to which reading them in the worker takes less time than starting loader processes."""
 
 
 EvaluationWatcher = ImageWatcher[Sequence[Chunk], PredictionCounts]
@@ -191,7 +191,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
                 table,
                 data_set.absolute_location,
                 trusted_locations.absolute(request.out),
-                _loaders(request, table, workers, count_frames(self.missing)),
+                self._loaders(workers),
                 current_folder(),
                 request.trust_model,
                 self._order,
@@ -211,7 +211,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
             yield iter([self.missing])
             return
         missing = iter(self.missing)
-        loaders = _loaders(self._request, self._table, workers, count_frames(self.missing))
+        loaders = self._loaders(workers)
         group_size = min(CHUNKS_PER_LOADER * loaders or CHUNKS, -(-len(self.missing) // workers))
         yield iter(lambda: tuple(islice(missing, group_size)), ())
 
@@ -241,6 +241,14 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
         for name in parts:
             self.store.remove(name)
         self.missing = self.parts
+
+    def _loaders(self, workers: int) -> int:
+        """Return the number of loader processes per worker."""
+        if self._request.loaders is not None:
+            return self._request.loaders
+        row = first_row(self._images)
+        pixels = count_frames(self.missing) * (row.height or 0) * (row.width or 0)
+        return default_loaders(self._table.run.device, pixels // workers, cpu_count() // workers)
 
     @property
     def _in_process(self) -> bool:
@@ -333,13 +341,9 @@ def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:
     return request.workers or (torch.cuda.device_count() if table.run.device == "cuda" else 1)
 
 
-def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int, images: int) -> int:
-    """Return the number of loader processes per worker. Default: the free CPUs for a GPU, none for few images."""
-    if request.loaders is not None:
-        return request.loaders
-    if table.run.device == "cpu" or images <= FEW_IMAGES * workers:
-        return 0
-    return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
+def default_loaders(device: str, pixels: int, cpus: int) -> int:
+    """Return the default number of loader processes of a worker: the free CPUs for a GPU, none for few pixels."""
+    return 0 if device == "cpu" or pixels <= FEW_PIXELS else max(min(cpus - 1, MAX_LOADERS), 1)
 
 
 def claim_folder(store: Store, table: EvaluationTable, earlier: EvaluationTable | None) -> None:

@@ -128,7 +128,7 @@ class EvaluationRequest(ModelRequest):
         resize: Resize operator of the steps. Default: that of the task, else pillow-bilinear.
         batch_size: Batch size. 0 (default) chooses by device and image size.
         loaders: Processes per worker that read and decode images; 0 for the worker itself. Default: the free CPUs for a
-            model on a GPU and more than 5,000 images per worker, else 0.
+            model on a GPU and more than 5,000 images of 224 x 224 per worker, else 0.
         workers: Number of workers; each uses a GPU of its own. 0 (default) starts one per GPU.
         ordered: Evaluate the images in an order, in one process, with a model that may adapt at test time: its mode is
             kept, it may use gradients, and batches, of 64 by default, are not padded. After an interruption, the
