@@ -12,6 +12,7 @@ from tests.factories import commands, kernels
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["NUMBA_CACHE_DIR"] = str(kernels.FOLDER)  # before numba is imported
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # on every machine, the tests compare what a CPU computes
 
 import numpy as np
 import pytest
