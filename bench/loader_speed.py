@@ -66,7 +66,7 @@ def _stream(data: Location) -> int:
     """Read every image of a data set as the evaluator does in this process. Return their number."""
     normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu")), 0
     chunks = list(open_data_set(*data).chunks())
-    for batch in load(FrameStream(data, chunks, BATCH), processes=0, pin=False):
+    for batch in load(FrameStream(data, chunks, BATCH), processes=0):
         if isinstance(batch, BrokenChunk):
             raise TypeError(batch.reason)
         normalise(batch.images)

@@ -81,7 +81,7 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
 def _read(location: Location) -> int:
     """Read every image of a data set as the evaluator does in this process. Return their number."""
     count = 0
-    for batch in load(FrameStream(location, list(open_data_set(*location).chunks()), BATCH), processes=0, pin=False):
+    for batch in load(FrameStream(location, list(open_data_set(*location).chunks()), BATCH), processes=0):
         if isinstance(batch, BrokenChunk):
             raise TypeError(batch.reason)
         count += len(batch.images)

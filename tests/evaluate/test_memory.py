@@ -1,6 +1,7 @@
 """Tests of the memory of batches, which is used again, with and without loader processes, and locked for a GPU."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import islice
 from multiprocessing import active_children
 from pathlib import Path
@@ -15,7 +16,7 @@ from pipeline.evaluate.predict.loader_processes import load
 from pipeline.evaluate.predict.memory import SLOTS, BatchMemory, LockedMemory
 from pipeline.evaluate.predict.stream import FrameBatch, FrameStream
 
-LOADERS = 2
+LOADERS, GPU = 2, torch.device("cuda:1")
 
 
 class _Runtime:
@@ -43,7 +44,8 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> _Runtime:
     """Return the runtime that stands for CUDA's, whose waits it logs."""
     made = _Runtime()
     monkeypatch.setattr(torch.cuda, "cudart", lambda: made)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: made.log.append("wait"))
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda gpu: made.log.append(f"wait for {gpu}"))
     return made
 
 
@@ -66,17 +68,17 @@ def test_loader_processes_read_the_same_batches_into_memory_that_is_locked_once(
     built_once: Path, runtime: _Runtime
 ) -> None:
     stream = _stream(built_once, batch=1)
-    expected = {batch.frames[0]: batch.images.clone() for batch in _checked(load(stream, 0, pin=False))}
+    expected = {batch.frames[0]: batch.images.clone() for batch in _checked(load(stream, 0))}
     assert len(expected) == 24
-    found = {batch.frames[0]: batch.images.clone() for batch in _checked(load(stream, LOADERS, pin=True))}
+    found = {batch.frames[0]: batch.images.clone() for batch in _checked(load(stream, LOADERS, GPU))}
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[frame], images) for frame, images in expected.items())
     locks = LOADERS * SLOTS
-    assert runtime.log == [*["lock"] * locks, "wait", *["unlock"] * locks]
+    assert runtime.log == [*["lock"] * locks, "wait for cuda:1", *["unlock"] * locks]
 
 
 def test_loader_processes_end_when_no_further_batch_is_taken(built_once: Path) -> None:
-    batches = load(_stream(built_once, batch=1), LOADERS, pin=False)
+    batches = load(_stream(built_once, batch=1), LOADERS)
     assert len(list(islice(batches, 2))) == 2
     assert len(active_children()) == LOADERS
     batches.close()
@@ -100,10 +102,10 @@ def test_memory_is_used_again_and_grows() -> None:
 
 def test_memory_that_cannot_be_locked_stays_usable(runtime: _Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.refuses = True
-    asked = list[str]()
+    asked = list[torch.device]()
     monkeypatch.setattr(torch, "zeros", lambda *shape, device: asked.append(device))
-    locked = LockedMemory()
+    locked = LockedMemory(GPU)
     locked.lock(torch.ones(8))
-    assert asked == ["cuda"]  # receives the error of the runtime
+    assert asked == [GPU]  # receives the error of the runtime
     locked.unlock()
-    assert runtime.log == ["wait"]
+    assert runtime.log == ["wait for cuda:1"]

@@ -100,7 +100,7 @@ def test_a_died_loader_process_is_reported_with_its_chunk(
     with pytest.raises(
         UserError, match=r"died while reading one of gaussian_noise-1-000000.*robustshards verify.*--loaders"
     ):
-        list(load(chunks, 1, pin=False))
+        list(load(chunks, 1))
 
 
 # Resuming

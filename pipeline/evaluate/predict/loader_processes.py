@@ -74,8 +74,8 @@ class _LoaderProcess(IterableDataset[_Sent | BrokenChunk]):
 class _Receiver:
     """The parent of loader processes. It keeps their memory, so that each is sent and locked once."""
 
-    def __init__(self, free: Sequence[Semaphore], pin: bool) -> None:
-        self._free, self._locked = free, LockedMemory() if pin else None
+    def __init__(self, free: Sequence[Semaphore], gpu: torch.device | None) -> None:
+        self._free, self._locked = free, LockedMemory(gpu) if gpu else None
         self._memories = dict[tuple[int, int], torch.Tensor]()
         self._in_use = deque[int]()
 
@@ -103,8 +103,8 @@ class _Receiver:
                 free.release()
 
 
-def load(stream: FrameStream, processes: int, pin: bool) -> Generator[FrameBatch | BrokenChunk]:
-    """Yield the batches of chunks, from loader processes if there are some, in locked memory for a GPU.
+def load(stream: FrameStream, processes: int, gpu: torch.device | None = None) -> Generator[FrameBatch | BrokenChunk]:
+    """Yield the batches of chunks, from loader processes if there are some, in memory that is locked for a GPU.
 
     The images of a batch are valid until ``IN_FLIGHT`` further batches are taken.
 
@@ -114,14 +114,14 @@ def load(stream: FrameStream, processes: int, pin: bool) -> Generator[FrameBatch
         UnreachableError: The store of the images does not respond.
     """
     workers = min(processes, stream.loaders)
-    with closing(_from_processes(stream, workers, pin) if workers else stream.batches(BatchMemory())) as items:
+    with closing(_from_processes(stream, workers, gpu) if workers else stream.batches(BatchMemory())) as items:
         for item in items:
             if isinstance(item, BrokenChunk) and item.unreachable:
                 raise UnreachableError(item.reason)
             yield item
 
 
-def _from_processes(stream: FrameStream, workers: int, pin: bool) -> Generator[FrameBatch | BrokenChunk]:
+def _from_processes(stream: FrameStream, workers: int, gpu: torch.device | None) -> Generator[FrameBatch | BrokenChunk]:
     """Yield the batches that loader processes read. Raises what ``load`` raises."""
     context = get_context("spawn")
     try:
@@ -143,7 +143,7 @@ def _from_processes(stream: FrameStream, workers: int, pin: bool) -> Generator[F
         # Loaders do not import from the current folder, and leave no sockets behind.
         with environment({"PYTHONSAFEPATH": "1", "TMPDIR": str(folder)}), _no_script():
             batches: Any = iter(loader)
-        receiver = _Receiver(free, pin)
+        receiver = _Receiver(free, gpu)
         try:
             for sent in batches:
                 item = sent if isinstance(sent, BrokenChunk) else receiver.received(sent)

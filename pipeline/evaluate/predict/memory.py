@@ -57,21 +57,23 @@ def images_in(memory: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) 
 class LockedMemory:
     """Memory of this process that stays at its place, so that a GPU reads it while the CPU goes on."""
 
-    def __init__(self) -> None:
-        self._locked = dict[int, torch.Tensor]()
+    def __init__(self, gpu: torch.device) -> None:
+        self._gpu, self._locked = gpu, dict[int, torch.Tensor]()
         self._runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
 
     def lock(self, memory: torch.Tensor) -> None:
         """Lock memory. Where the system refuses, the memory stays valid, and reading it takes longer."""
-        if int(self._runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes, 0)) == 0:
+        with torch.cuda.device(self._gpu):
+            failed = int(self._runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes, 0))
+        if not failed:
             self._locked[memory.data_ptr()] = memory
-        else:
-            with suppress(RuntimeError):  # raises the error, which the next kernel would raise otherwise
-                torch.zeros(1, device="cuda")
+            return
+        with suppress(RuntimeError):  # raises the error, which the next kernel would raise otherwise
+            torch.zeros(1, device=self._gpu)
 
     def unlock(self, memories: Iterable[torch.Tensor] | None = None) -> None:
         """Wait for the GPU and unlock memory; by default all."""
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(self._gpu)
         for memory in [*(self._locked.values() if memories is None else memories)]:
             if self._locked.pop(memory.data_ptr(), None) is not None:
                 self._runtime.cudaHostUnregister(memory.data_ptr())

@@ -99,8 +99,8 @@ class Predictor:
         for chunk, part in zip(chunks, parts, strict=True):
             if not chunk.frames:
                 self._commit(chunk, part, counts)
-        device, batch = self._classifier.device, self._job.table.run.batch
-        job, pin = self._job, device.type == "cuda"
+        job, batch = self._job, self._job.table.run.batch
+        gpu = self._classifier.device if self._classifier.device.type == "cuda" else None
         if job.order:
             frames: FrameStream = OrderedFrames(job.data_set, chunks, job.order, self._preparation)
             schedule = job.order.schedule
@@ -108,7 +108,7 @@ class Predictor:
             resets, seen = {0, *ends.get(schedule.protocol.reset, ())}, 0
         else:
             frames, resets, seen = FrameStream(job.data_set, chunks, batch, self._preparation), set(), -1
-        stream = load(frames, job.loaders, pin)
+        stream = load(frames, job.loaders, gpu)
         in_flight: deque[tuple[FrameBatch, Pending]] = deque()
         start = perf_counter()
         for item in stream:
