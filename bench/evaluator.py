@@ -30,12 +30,12 @@ from pipeline.execution.work import Attempt
 from pipeline.software import device_name
 
 FOLDER = Path("build/bench/evaluator")
-DEFAULT: tuple[Precision, ...] = ("fp32", "bf16")
+DEFAULT_PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
 ROUNDS = 4
 """Number of times that the data set is predicted. The first one starts the loader processes, and is not measured."""
 
 TURNS = 50
-"""Number of batches in memory."""
+"""Number of batches that are predicted from memory."""
 
 TITLES = (
     "precision", "compiled", "batch", "data", "streamed, images/s", "in memory, images/s", "streamed / in memory",
@@ -59,7 +59,7 @@ def main() -> None:
     model = load_model(options.model, options.weights)
     print(markdown_line(TITLES))
     print("|---|---|---:|---|" + "---:|" * 5)
-    for precision, compiled in product(options.precision or DEFAULT, (False, True)[: 1 + options.compile]):
+    for precision, compiled in product(options.precision or DEFAULT_PRECISIONS, (False, True)[: 1 + options.compile]):
         request = EvaluationRequest(
             "", options.model, "", weights=options.weights, device=options.device, batch_size=options.batch_size,
             precision=precision, channels_last=precision != "fp32", compile=compiled,

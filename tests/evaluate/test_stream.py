@@ -141,7 +141,7 @@ class _Casts(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_bf16_casts_weights_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bf16_casts_weights_once() -> None:
     images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3)).astype(np.uint8))
     with preserve_process(), _Casts((4, 3, 3, 3)) as casts:
         made = Classifier(_table("cpu", "bf16"), from_module(_network()))

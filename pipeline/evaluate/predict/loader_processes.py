@@ -95,12 +95,12 @@ class _Receiver:
         return replace(sent.batch, images=images_in(self._memories[sent.place], tuple(images.shape), images.dtype))
 
     def close(self) -> None:
-        """Unlock all memory, and let loader processes that wait for memory end."""
-        if self._locked:
-            self._locked.unlock()
+        """Let loader processes that wait for memory end, and unlock all memory."""
         for free in self._free:
             for _ in range(SLOTS):
                 free.release()
+        if self._locked:
+            self._locked.unlock()
 
 
 def load(stream: FrameStream, processes: int, gpu: torch.device | None = None) -> Generator[FrameBatch | BrokenChunk]:
@@ -160,7 +160,8 @@ def _from_processes(stream: FrameStream, workers: int, gpu: torch.device | None)
                 raise MemoryError(message) from error  # an exception of Python outside of what reads images
             raise UserError(_death_message(stream.chunks, finished, workers)) from error
         finally:
-            receiver.close()
+            with suppress(RuntimeError):  # of a GPU that has failed, which also made the model fail
+                receiver.close()
             with suppress(RuntimeError):  # of loaders that died, which torch would print when it deletes batches
                 batches._shutdown_workers()
 

@@ -1,4 +1,4 @@
-"""Memory of batches that is used again, because new memory for each batch takes longer than decoding into it."""
+"""Memory of batches that is used again, because the system is slow to provide new memory for each batch."""
 
 from collections.abc import Iterable
 from contextlib import suppress
