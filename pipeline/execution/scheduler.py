@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import chain, count, islice, takewhile
 from statistics import median
 from typing import Generic, cast
 
@@ -30,6 +30,10 @@ MAX_FAILED_STARTS = 10
 
 STRAGGLER_FACTOR, STRAGGLER_MIN_S = 3.0, 5.0
 """An attempt is a straggler if it takes longer than this factor times the median duration, and this many seconds."""
+
+SLOW_FACTOR = 1.5
+"""A worker is slow if its latest attempt took longer than this factor times the mean duration. Its next attempt is a
+straggler as soon as it is expected to need this factor times the median duration more."""
 
 FINISH_S = 10.0
 """Maximum time that an interrupted run waits for workers to publish their next parts, in seconds."""
@@ -104,6 +108,7 @@ class Scheduler(Generic[Work, Counts]):
         self._events: deque[WorkerEvent[Counts]] = deque()
         self._seconds: deque[float] = deque(maxlen=_MEDIAN_WINDOW)
         self._part_seconds: deque[float] = deque(maxlen=_MEDIAN_WINDOW)
+        self._slow: dict[int, float] = {}  # seconds of the latest attempt
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
         """Run all work items, which are read as workers become free, and yield progress, failures and losses.
@@ -156,6 +161,7 @@ class Scheduler(Generic[Work, Counts]):
         self._places.clear()
         self._idle.clear()
         self._running.clear()
+        self._slow.clear()
 
     def _assign(self, items: Iterator[Work]) -> bool:
         """Give work to idle workers and start workers for waiting work; return False when all work is done."""
@@ -174,15 +180,17 @@ class Scheduler(Generic[Work, Counts]):
         return bool(self._running or self._waiting)
 
     def _stragglers(self) -> Iterator[ItemRecord[Work]]:
-        """Yield work items that take too long and are not duplicated yet, the oldest first."""
+        """Yield work items that take too long, or will, and are not duplicated yet, the oldest first."""
         if not self._seconds:
             return
-        latest = self._engine.now() - max(STRAGGLER_MIN_S, STRAGGLER_FACTOR * median(self._seconds))
-        for run in self._running.values():  # oldest first
-            if run.since >= latest:
-                return
-            if len(run.record.workers) == 1:
-                yield run.record
+        now, typical = self._engine.now(), median(self._seconds)
+        latest = now - max(STRAGGLER_MIN_S, STRAGGLER_FACTOR * typical)
+        until = now + max(STRAGGLER_MIN_S, SLOW_FACTOR * typical)
+        runs = self._running
+        old = takewhile(lambda run: run.since < latest, runs.values())  # oldest first
+        slow = (runs[each] for each, took in self._slow.items() if each in runs and runs[each].since + took > until)
+        found = {run.record.index: run.record for run in chain(old, slow)}
+        yield from (record for record in found.values() if len(record.workers) == 1)
 
     def _handle(self, event: WorkerEvent[Counts]) -> Iterator[Event[Counts, Work]]:
         """Handle an event of a worker; ignore events of workers that have been killed."""
@@ -243,7 +251,12 @@ class Scheduler(Generic[Work, Counts]):
         del self._running[worker]
         record.workers.discard(worker)
         self._idle[worker] = None
-        self._seconds.append(self._engine.now() - run.since)
+        seconds = self._engine.now() - run.since
+        self._seconds.append(seconds)
+        if seconds > SLOW_FACTOR * sum(self._seconds) / len(self._seconds):
+            self._slow[worker] = seconds
+        else:
+            self._slow.pop(worker, None)
         for other in tuple(record.workers):
             self._drop(other)
         counts = cast(Counts, run.counts)
@@ -253,6 +266,7 @@ class Scheduler(Generic[Work, Counts]):
         """Kill a worker that has started, and return its process and host."""
         self._engine.kill(worker)
         self._idle.pop(worker, None)
+        self._slow.pop(worker, None)
         if run := self._running.pop(worker, None):
             run.record.workers.discard(worker)
         return self._places.pop(worker)

@@ -196,6 +196,18 @@ def test_items_below_the_limit_are_not_stragglers() -> None:
     assert outcome.engine.busy_seconds == sum(seconds.values())
 
 
+def test_the_work_of_a_slow_worker_is_duplicated_before_it_takes_too_long() -> None:
+    """Worker 1 is three times slower and gets the last item just before worker 0 is idle, which makes it again."""
+
+    def unequal(worker: int, attempt: Attempt[Item]) -> Script:
+        return process(worker, attempt, seconds=29.0 if worker == 1 else 10.0)
+
+    outcome = run([(name,) for name in "abcde"], 2, unequal)
+    assert outcome.done == Counter("abcde")
+    assert outcome.engine.now() == 40.0  # 58 s without the duplicate
+    assert outcome.engine.alive == {0}
+
+
 def test_the_first_duplicate_to_finish_counts() -> None:
     """The original worker continues after its work was duplicated, and finishes first."""
 
