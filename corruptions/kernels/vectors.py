@@ -214,6 +214,9 @@ to_bytes = _converter(types.uint8, "trunc")
 to_shorts = _converter(types.int16, "trunc")
 """Return the lower halves of int32."""
 
+to_words = _converter(types.int32, "sext", "zext")
+"""Return integers of 8 or 16 bits as int32."""
+
 narrow = _converter(types.int32, "trunc")
 """Return the lower halves of int64."""
 
@@ -328,5 +331,6 @@ _define(operator.sub, "fsub")
 _define(operator.mul, "fmul")
 _define(operator.and_, "and_")
 _define(operator.or_, "or_")
+_define(operator.rshift, "ashr")
 _define(operator.lshift, "shl")
 _define(operator.rshift, "ashr")

@@ -10,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import kernel, scratch
+from corruptions.kernels.planes import pack, unpack
 from corruptions.kernels.sampling.pixelate import BITS, ROUNDING
+from corruptions.kernels.vectors import fill, load_quarter, store, to_bytes, to_words
 
 ONE = float(1 << BITS)
 """A weight of 1 in fixed point."""
+
+ROWS = 4
+"""Rows that are resampled at once."""
+
+PIXELS = 4 * ROWS
+"""Bytes of a pixel of each of these rows."""
 
 
 @kernel
@@ -50,25 +58,30 @@ def filter_taps(size, target, first, count):
 
 @kernel
 def resample_columns(image, begins, reads, weights):
-    """Return uint8 (H, w, 3) from (H, W, 3): each output column is the weighted sum of its input columns."""
-    width = image.shape[1]
-    flat = image.reshape(-1)
-    out = np.empty((image.shape[0], 3 * begins.size), np.uint8)
-    for y in range(image.shape[0]):
-        line, row = flat[3 * width * y : 3 * width * (y + 1)], out[y]
-        for x in range(begins.size):
-            red, green, blue = ROUNDING, ROUNDING, ROUNDING
-            at = np.uint64(3 * begins[x])  # numba does not check unsigned indices for negative values
-            for k in range(np.uint32(reads[x])):  # sums in 32 bits, as in contrast.total
-                weight = weights[x, k]
-                red = np.uint32(red + np.uint32(line[at] * weight))
-                green = np.uint32(green + np.uint32(line[at + np.uint64(1)] * weight))
-                blue = np.uint32(blue + np.uint32(line[at + np.uint64(2)] * weight))
-                at += np.uint64(3)
-            row[3 * x] = np.uint8(red >> np.uint32(BITS))
-            row[3 * x + 1] = np.uint8(green >> np.uint32(BITS))
-            row[3 * x + 2] = np.uint8(blue >> np.uint32(BITS))
-    return out.reshape(image.shape[0], begins.size, 3)
+    """Return uint8 (H, w, 3) from (H, W, 3): each output column is the weighted sum of its input columns.
+
+    Four rows are resampled at once: their pixels, of four values each, lie side by side and fill a vector of sums.
+    """
+    height, size, width = image.shape[0], image.shape[1], begins.size
+    pixels, last = pack(image.reshape(-1)).reshape(height, size), height - 1
+    shares, taps = weights.view(np.int32).reshape(-1), weights.shape[1]
+    count = reads.max()  # the same for all outputs, which is faster: the weights beyond the inputs of an output are 0
+    inputs, outputs = scratch(ROWS * (size + taps), np.uint32), scratch(ROWS * width, np.uint32)
+    levels, results = inputs.view(np.uint8), outputs.view(np.uint8)
+    out = np.empty((height, 3 * width), np.uint8)
+    for top in range(0, height, ROWS):
+        a, b, c, d = pixels[top], pixels[min(top + 1, last)], pixels[min(top + 2, last)], pixels[min(top + 3, last)]
+        for x in range(size):
+            inputs[4 * x], inputs[4 * x + 1], inputs[4 * x + 2], inputs[4 * x + 3] = a[x], b[x], c[x], d[x]
+        for x in range(width):
+            sums = fill(np.int32(ROUNDING))
+            for k in range(count):
+                loaded = load_quarter(levels, np.uint64(PIXELS * (begins[x] + k)))
+                sums = sums + to_words(loaded) * shares[taps * x + k]
+            store(results, np.uint64(PIXELS * x), to_bytes(sums >> np.int32(BITS)))
+        for r in range(min(ROWS, height - top)):
+            unpack(outputs[r::ROWS].copy(), out[top + r])
+    return out.reshape(height, width, 3)
 
 
 @kernel
