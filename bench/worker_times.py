@@ -14,7 +14,7 @@ from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
 
-_ROUNDS = 3
+_ROUNDS = 7
 
 _START_PROGRAM = """
 import sys
@@ -51,7 +51,7 @@ def measure(photographs: Path, scratch: Path) -> WorkerTimes:
     """Build each condition of ImageNet-C separately, then all of them together, in this process.
 
     Separate builds prepare the photographs once per condition; the common build prepares them once. CPU time, and the
-    minimum of three rounds, depend little on the load of the machine. Waiting for the disk is not included.
+    minimum of seven rounds, depend little on the load of the machine. Waiting for the disk is not included.
 
     Args:
         photographs: An ImageFolder of photographs.
