@@ -4,6 +4,7 @@ Both formats can run code when they are loaded, so they are loaded only if the u
 """
 
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,17 @@ def require_trust(spec: str, kind: str, trusted: bool) -> None:
         )
 
 
+def check_archive(path: Path) -> None:
+    """Raise ValueError if the archive is damaged, by the checksums of its records. Damage can crash torch's reader."""
+    with zipfile.ZipFile(path) as archive:
+        if (name := archive.testzip()) is not None:
+            raise ValueError(f"its record {name} is damaged")
+
+
 def load_torchscript(path: Path) -> torch.nn.Module:
-    """Load a trusted TorchScript file onto the CPU. Raise UserError if torch cannot load it."""
+    """Load a trusted TorchScript file onto the CPU. Raise UserError if it is damaged, or torch cannot load it."""
     with user_errors(str(path), "save it with torch.jit.save"), warnings.catch_warnings():
+        check_archive(path)
         warnings.simplefilter("ignore", DeprecationWarning)  # addressed to the author of the file
         return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
 
@@ -38,12 +47,13 @@ class ExportedModel(torch.nn.Module):
         size: Fixed side of the images in pixels. None accepts any size.
 
     Raises:
-        UserError: torch cannot load the file, the program has other inputs, or it modifies its own state.
+        UserError: The file is damaged, torch cannot load it, the program has other inputs, or modifies its own state.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         with user_errors(str(path), "save it with torch.export.save, exported on the CPU with this torch version"):
+            check_archive(path)
             self._program = torch.export.load(path)
             self.batch, self.size = _batch_and_size(path, self._program)
             self._device = torch.device("cpu")

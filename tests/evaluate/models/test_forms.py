@@ -147,6 +147,18 @@ def test_damaged_files_raise_only_user_errors(factories: str, tmp_path: Path, na
             load_model(f"{factories}:plain", str(path)) if name == "w.pth" else load_model(str(path), trust=True)
 
 
+@pytest.mark.parametrize(("name", "record"), [("model.pt", b"Small"), ("model.pt2", b"graph_module")])
+def test_a_damaged_record_is_found_before_torch_reads_it(tmp_path: Path, name: str, record: bytes) -> None:
+    """Torch's reader can crash the process on such a file."""
+    path = tmp_path / name
+    DAMAGED[name](path, Small(3).eval())
+    data = path.read_bytes()
+    assert record in data
+    path.write_bytes(data.replace(record, record[::-1]))
+    with pytest.raises(UserError, match=f"{name} cannot be loaded: ValueError: its record .* is damaged"):
+        load_model(str(path), trust=True)
+
+
 @pytest.mark.parametrize("name", ["m.onnx", "m.pt", "m.pt2", "m.safetensors"])
 def test_folders_pipes_and_devices_are_rejected(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
