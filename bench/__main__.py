@@ -22,6 +22,7 @@ from bench import (
     build_speed,
     c_bar_speed,
     candidate_speed,
+    ccc_speed,
     cifar_speed,
     corruption_speed,
     images,
@@ -140,6 +141,7 @@ SECTIONS: Mapping[str, Callable[[Subject], str]] = {
     "engines": lambda it: start_speed.engines(it.photographs, it.scratch),
     "loader": lambda it: loader_speed.measure(it.photographs, it.scratch),
     "rendered": lambda it: rendered_speed.measure(it.photographs, it.scratch, it.packages, it.fastest("corruptions")),
+    "ccc": lambda it: ccc_speed.measure(it.photographs, it.scratch),
 }
 """The same for all sections, in the order of the page."""
 
