@@ -3,6 +3,7 @@
 import os
 import sys
 import zipfile
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 MAX_DIRECTORY = 16 * 2**20
@@ -58,3 +59,15 @@ def open_zip(file: BinaryIO, max_decompressed: int) -> zipfile.ZipFile:
     if len({each.filename.lower() for each in members}) != len(members) or stored > total:
         raise UnsafeZipError("its members overlap or have the same name")
     return archive
+
+
+def check_records(path: Path) -> None:
+    """Compare each member of an archive with its checksum. Damage can crash torch's reader of TorchScript.
+
+    Raises:
+        zipfile.BadZipFile: The file is not an archive.
+        UnsafeZipError: A member is damaged.
+    """
+    with zipfile.ZipFile(path) as archive:
+        if (name := archive.testzip()) is not None:
+            raise UnsafeZipError(f"its record {name} is damaged")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
+from pipeline.storage.zips import check_records
 from pipeline.transforms.family import Image
 
 try:
@@ -202,6 +203,7 @@ def _tensors(path: Path) -> Mapping[str, torch.Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # addressed to the author of the file
+            check_records(path)
             module = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
     except Exception as error:  # damaged files raise many types
         raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {str(error)[:200]}") from error

@@ -166,6 +166,13 @@ def test_other_weights_are_refused_and_pickles_unread(write: Any, message: str, 
         adain.weights_of("encoder", tmp_path / "weights.pt")
 
 
+def test_a_damaged_record_is_found_before_torch_reads_it(folder: Path, tmp_path: Path) -> None:
+    data = (folder / "encoder.ts").read_bytes()
+    (tmp_path / "weights.ts").write_bytes(data.replace(b"Sequential", b"sequential"))
+    with pytest.raises(ValueError, match=r"weights\.ts cannot be loaded: UnsafeZipError: its record .* is damaged"):
+        adain.weights_of("encoder", tmp_path / "weights.ts")
+
+
 def test_networks_of_two_pairs_are_refused(folder: Path, tmp_path: Path) -> None:
     other = {**SMALL, "decoder": (9, *SMALL["decoder"][1:])}
     (tmp_path / "decoder.safetensors").write_bytes(save(network("decoder", other).state_dict()))

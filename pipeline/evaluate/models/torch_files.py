@@ -4,7 +4,6 @@ Both formats can run code when they are loaded, so they are loaded only if the u
 """
 
 import warnings
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch.export import ExportedProgram
 
 from pipeline.errors import UserError
 from pipeline.evaluate.models.guards import user_errors
+from pipeline.storage.zips import check_records
 
 
 def require_trust(spec: str, kind: str, trusted: bool) -> None:
@@ -24,17 +24,10 @@ def require_trust(spec: str, kind: str, trusted: bool) -> None:
         )
 
 
-def check_archive(path: Path) -> None:
-    """Raise ValueError if the archive is damaged, by the checksums of its records. Damage can crash torch's reader."""
-    with zipfile.ZipFile(path) as archive:
-        if (name := archive.testzip()) is not None:
-            raise ValueError(f"its record {name} is damaged")
-
-
 def load_torchscript(path: Path) -> torch.nn.Module:
     """Load a trusted TorchScript file onto the CPU. Raise UserError if it is damaged, or torch cannot load it."""
     with user_errors(str(path), "save it with torch.jit.save"), warnings.catch_warnings():
-        check_archive(path)
+        check_records(path)
         warnings.simplefilter("ignore", DeprecationWarning)  # addressed to the author of the file
         return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
 
@@ -53,7 +46,7 @@ class ExportedModel(torch.nn.Module):
     def __init__(self, path: Path) -> None:
         super().__init__()
         with user_errors(str(path), "save it with torch.export.save, exported on the CPU with this torch version"):
-            check_archive(path)
+            check_records(path)
             self._program = torch.export.load(path)
             self.batch, self.size = _batch_and_size(path, self._program)
             self._device = torch.device("cpu")

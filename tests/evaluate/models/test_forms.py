@@ -155,7 +155,7 @@ def test_a_damaged_record_is_found_before_torch_reads_it(tmp_path: Path, name: s
     data = path.read_bytes()
     assert record in data
     path.write_bytes(data.replace(record, record[::-1]))
-    with pytest.raises(UserError, match=f"{name} cannot be loaded: ValueError: its record .* is damaged"):
+    with pytest.raises(UserError, match=f"{name} cannot be loaded: UnsafeZipError: its record .* is damaged"):
         load_model(str(path), trust=True)
 
 
