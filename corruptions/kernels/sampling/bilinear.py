@@ -63,14 +63,16 @@ def resample_columns(image, begins, reads, weights):
     Four rows are resampled at once: their pixels, of four values each, lie side by side and fill a vector of sums.
     """
     height, size, width = image.shape[0], image.shape[1], begins.size
-    pixels, last = pack(image.reshape(-1)).reshape(height, size), height - 1
+    values = image.reshape(-1)
     shares, taps = weights.view(np.int32).reshape(-1), weights.shape[1]
     count = reads.max()  # the same for all outputs, which is faster: the weights beyond the inputs of an output are 0
     inputs, outputs = scratch(ROWS * (size + taps), np.uint32), scratch(ROWS * width, np.uint32)
     levels, results = inputs.view(np.uint8), outputs.view(np.uint8)
     out = np.empty((height, 3 * width), np.uint8)
     for top in range(0, height, ROWS):
-        a, b, c, d = pixels[top], pixels[min(top + 1, last)], pixels[min(top + 2, last)], pixels[min(top + 3, last)]
+        pixels = pack(values[3 * size * top : 3 * size * (top + ROWS)]).reshape(-1, size)
+        last = len(pixels) - 1
+        a, b, c, d = pixels[0], pixels[min(1, last)], pixels[min(2, last)], pixels[min(3, last)]
         for x in range(size):
             inputs[4 * x], inputs[4 * x + 1], inputs[4 * x + 2], inputs[4 * x + 3] = a[x], b[x], c[x], d[x]
         for x in range(width):
@@ -79,7 +81,7 @@ def resample_columns(image, begins, reads, weights):
                 loaded = load_quarter(levels, np.uint64(PIXELS * (begins[x] + k)))
                 sums = sums + to_words(loaded) * shares[taps * x + k]
             store(results, np.uint64(PIXELS * x), to_bytes(sums >> np.int32(BITS)))
-        for r in range(min(ROWS, height - top)):
+        for r in range(len(pixels)):
             unpack(outputs[r::ROWS].copy(), out[top + r])
     return out.reshape(height, width, 3)
 
