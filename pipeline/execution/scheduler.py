@@ -108,7 +108,7 @@ class Scheduler(Generic[Work, Counts]):
         self._events: deque[WorkerEvent[Counts]] = deque()
         self._seconds: deque[float] = deque(maxlen=_MEDIAN_WINDOW)
         self._part_seconds: deque[float] = deque(maxlen=_MEDIAN_WINDOW)
-        self._slow: dict[int, float] = {}  # seconds of the latest attempt
+        self._slow: dict[int, float] = {}  # slow worker -> seconds of its latest attempt
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
         """Run all work items, which are read as workers become free, and yield progress, failures and losses.
