@@ -59,6 +59,16 @@ numba_config: Any = numba.config
 
 numba_config.CPU_FEATURES = target_features(platform.machine(), get_host_cpu_features(), numba_config.CPU_FEATURES)
 
+LARGEST_MAPPED = 2**25 - 2**14
+"""Bytes of a block that glibc still learns from when it is freed. The largest has 32 MiB with its header."""
+
+np.empty(LARGEST_MAPPED, np.uint8)
+"""Freed at once, and never written to. Afterwards glibc keeps up to 64 MiB of freed memory for the next image.
+
+It keeps twice as much as the largest block that was freed so far. Before, it returns memory to the kernel after each
+large image; at 1024 x 2048, the page faults of the next one take as long as its arithmetic.
+"""
+
 _HERE = Path(__file__).parent
 
 SOURCES = ("corruptions", "perturbations")
