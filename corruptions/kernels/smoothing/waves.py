@@ -154,12 +154,10 @@ def smooth_columns(field, first, rows, recurrence, entering, leaving):
 
 def smooth_long(field: NDArray[np.float32], sigmas: tuple[float, float], truncate: float) -> NDArray[np.float32]:
     """Return float32 (H, W) smoothed along both axes, with one sigma along columns and one along rows."""
-    height, width = field.shape
-    transposed = smooth_columns(pad_columns(field), *cosine_filter(sigmas[0], truncate, height))[:width]
-    smooth: NDArray[np.float32] = smooth_columns(pad_columns(transposed), *cosine_filter(sigmas[1], truncate, width))[
-        :height
-    ]
-    return smooth
+    for sigma in sigmas:
+        height, width = field.shape
+        field = smooth_columns(pad_columns(field), *cosine_filter(sigma, truncate, height))[:width]
+    return field
 
 
 def pad_columns(field: NDArray[np.float32]) -> NDArray[np.float32]:
