@@ -8,11 +8,12 @@ Source: Laugros et al., BMVC 2021, arXiv 2107.12052.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import combinations
 from math import comb
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pipeline.evaluate.metrics import residual_robustness
 from pipeline.evaluate.metrics.arrays import Floats, fractions
@@ -20,8 +21,8 @@ from pipeline.evaluate.metrics.arrays import Floats, fractions
 Indices = tuple[int, ...]
 """Indices of corruptions: a benchmark, or a category."""
 
-STARTS = 100
-"""Number of starts of k-means."""
+STARTS, ITERATIONS = 100, 20
+"""Number of starts of k-means, and of steps of each."""
 
 MIN_MODELS = 3
 """Smallest number of models for a correlation: any two models are perfectly correlated."""
@@ -137,42 +138,18 @@ def _mean_correlations(correlations: Floats, categories: Sequence[Sequence[int]]
 
 
 def _k_means(vectors: Floats, count: int, rng: np.random.Generator) -> tuple[Indices, ...]:
-    """Return the categories of the best of ``STARTS`` starts of k-means, by squared distances to the centres."""
-    centres = vectors[_starting_centres(vectors, count, rng)]
-    labels = np.full((STARTS, len(vectors)), -1)
-    distances = np.full(STARTS, np.inf)
-    running = np.arange(STARTS)
-    while running.size:
-        now = centres[running]
-        found = (np.square(now).sum(axis=2, keepdims=True) - 2 * now @ vectors.T).argmin(axis=1)
-        members = found[:, None] == np.arange(count)[:, None]
-        sizes, moved = members.sum(axis=2), (found != labels[running]).any(axis=1)
-        complete = sizes.all(axis=1)  # starts with an empty category end: others are better
-        labels[running] = found
-        for start in running[complete & ~moved]:
-            distances[start] = np.square(vectors - centres[start][labels[start]]).sum()
-        goes_on = complete & moved
-        running = running[goes_on]
-        centres[running] = members[goes_on] @ vectors / sizes[goes_on, :, None]
-    if not np.isfinite(distances).any():
+    """Return the categories of the best of ``STARTS`` starts of k-means++, by squared distances to the centres."""
+    from scipy.cluster.vq import ClusterError, kmeans2
+
+    found: list[tuple[float, tuple[Indices, ...]]] = []
+    for _ in range(STARTS):
+        with suppress(ClusterError):  # a category is empty: other starts are better
+            centres, labels = kmeans2(vectors, count, ITERATIONS, minit="++", missing="raise", rng=rng)
+            groups = sorted(tuple(np.flatnonzero(labels == label).tolist()) for label in range(count))
+            found.append((float(np.square(vectors - centres[labels]).sum()), tuple(groups)))
+    if not found:
         raise ValueError(f"k-means finds no {count} categories of {len(vectors)} corruptions: use a lower threshold")
-    best = labels[distances.argmin()]
-    return tuple(sorted(tuple(np.flatnonzero(best == label).tolist()) for label in range(count)))
-
-
-def _starting_centres(vectors: Floats, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the indices of the vectors that each start of k-means++ begins with, (STARTS, count)."""
-    from scipy.spatial.distance import cdist
-
-    between = cdist(vectors, vectors, "sqeuclidean")
-    first, draws = zip(*((rng.integers(len(vectors)), rng.uniform(size=count - 1)) for _ in range(STARTS)), strict=True)
-    chosen = [np.array(first)]
-    nearest = between[chosen[0]]
-    for draw in np.transpose(draws):
-        shares = (nearest / nearest.sum(axis=1, keepdims=True)).cumsum(axis=1)
-        chosen.append((shares < draw[:, None]).sum(axis=1).clip(max=len(vectors) - 1))
-        nearest = np.minimum(nearest, between[chosen[-1]])
-    return np.stack(chosen, axis=1)
+    return min(found)[1]
 
 
 # Benchmarks
