@@ -5,6 +5,7 @@ image, P is a number of pixels, and rows of an image are interleaved (W * 3 valu
 """
 
 import fcntl
+import importlib
 import platform
 from collections.abc import Callable
 from itertools import chain
@@ -17,6 +18,7 @@ import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.codegen import get_host_cpu_features
+from numba.np import linalg
 
 from corruptions.cache import compiled_folder
 
@@ -58,6 +60,21 @@ numba_config: Any = numba.config
 """Settings of numba. They apply to the whole process; numba has none for a single function."""
 
 numba_config.CPU_FEATURES = target_features(platform.machine(), get_host_cpu_features(), numba_config.CPU_FEATURES)
+
+
+def load_array_functions() -> None:
+    """Load what numba needs for its first kernel, but not SciPy's linear algebra, which takes longer than the rest.
+
+    numba would only look whether it is installed, and looks again before it compiles a function that uses it.
+    """
+    check, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = check
+
+
+load_array_functions()
 
 LARGEST_MAPPED = 2**25 - 2**14
 """Bytes of a block that glibc still learns from when it is freed. The largest has 32 MiB with its header."""
