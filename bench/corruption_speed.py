@@ -14,7 +14,7 @@ import corruptions
 from bench.images import jpeg_by_opencv
 from bench.peers import DETECTION, Corrupt, works
 from bench.report import section, table
-from bench.timing import LEAST_CALLS, Call, medians, with_seeds
+from bench.timing import Call, medians, with_seeds
 from corruptions.catalogue import SEVERITIES
 from corruptions.literals import Name, Profile, Severity
 
@@ -48,13 +48,12 @@ def measure(
     peers: Mapping[str, Corrupt],
     seconds: float,
     severities: Sequence[Severity] = SEVERITIES,
-    least: int = LEAST_CALLS,
 ) -> list[Row]:
     """Return a row for each of the 19 corruptions.
 
-    Each call has three turns per severity, of ``seconds`` or of ``least`` calls.
+    Each call has three turns of ``seconds`` per severity.
     """
-    return [_row(image, name, profile, peers, seconds, severities, least) for name in corruptions.names("all")]
+    return [_row(image, name, profile, peers, seconds, severities) for name in corruptions.names("all")]
 
 
 def mean_ratio(rows: Sequence[Row]) -> float:
@@ -69,7 +68,6 @@ def _row(
     peers: Mapping[str, Corrupt],
     seconds: float,
     severities: Sequence[Severity],
-    least: int,
 ) -> Row:
     able = {peer: corrupt for peer, corrupt in peers.items() if works(corrupt, image, name, SEVERITIES[-1])}
     times = []
@@ -80,7 +78,7 @@ def _row(
             ENCODING: partial(jpeg_by_opencv, output),
         }
         calls |= {peer: partial(corrupt, image, name, severity) for peer, corrupt in able.items()}
-        times.append(medians(calls, seconds, least))
+        times.append(medians(calls, seconds))
     means = {who: float(np.mean([each[who] for each in times])) for who in times[0]}
     fastest = [min(each[peer] for peer in able) for each in times]
     return Row(name, means, float(np.mean(fastest)))
@@ -100,7 +98,7 @@ def detection(image: Image, height: int, width: int, packages: Mapping[str, Corr
     """Return the section of an image enlarged to a size for object detection, beside the package that supports it."""
     native = np.asarray(PIL.Image.fromarray(image).resize((width, height), PIL.Image.Resampling.BICUBIC))
     peers = {DETECTION: packages[DETECTION]}
-    rows = measure(native, "detection", peers, 0, severities=[3], least=1)
+    rows = measure(native, "detection", peers, 0, severities=[3])
     return corruption_table(f"Object detection, {height} x {width}, severity 3", rows, list(peers))
 
 

@@ -19,24 +19,24 @@ def with_seeds(corrupt: Callable[..., object], *arguments: object, **options: ob
     return lambda: corrupt(*arguments, seed=next(seeds), **options)
 
 
-def medians(calls: Mapping[Name, Call], seconds: float, least: int = LEAST_CALLS) -> dict[Name, float]:
+def medians(calls: Mapping[Name, Call], seconds: float) -> dict[Name, float]:
     """Return the median milliseconds of each call.
 
-    In each round, each call is repeated for ``seconds``, and at least ``least`` times. The first call of a turn is not
+    In each round, each call is repeated for ``seconds``, and at least LEAST_CALLS times. The first call of a turn is not
     counted, because it may compile and because the caches hold data of the previous turn.
     """
     times: dict[Name, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            times[name] += _turn(call, seconds, least)
+            times[name] += _turn(call, seconds)
     return {name: statistics.median(spent) for name, spent in times.items()}
 
 
-def _turn(call: Call, seconds: float, least: int) -> list[float]:
+def _turn(call: Call, seconds: float) -> list[float]:
     call()
     spent: list[float] = []
     end = perf_counter() + seconds
-    while perf_counter() < end or len(spent) < least:
+    while perf_counter() < end or len(spent) < LEAST_CALLS:
         start = perf_counter()
         call()
         spent.append((perf_counter() - start) * 1e3)
