@@ -22,8 +22,8 @@ def with_seeds(corrupt: Callable[..., object], *arguments: object, **options: ob
 def medians(calls: Mapping[Name, Call], seconds: float) -> dict[Name, float]:
     """Return the median milliseconds of each call.
 
-    In each round, each call is repeated for ``seconds``, and at least LEAST_CALLS times. The first call of a turn is not
-    counted, because it may compile and because the caches hold data of the previous turn.
+    In each round, each call is repeated for ``seconds``, and at least LEAST_CALLS times. The first call of a turn does
+    not count, because it may compile and because the caches hold data of the previous turn.
     """
     times: dict[Name, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):

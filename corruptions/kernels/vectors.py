@@ -84,6 +84,9 @@ load_half = _loader(2)
 load_quarter = _loader(4)
 """Return a quarter of a vector."""
 
+load_eighth = _loader(8)
+"""Return an eighth of a vector."""
+
 
 def _number_loader(parts: int) -> Any:
     """Return a function that loads numbers as float32, to fill 1 / ``parts`` of a cache line."""
@@ -111,12 +114,16 @@ load_eight = _number_loader(2)
 
 @instructions
 def split_pixels(typing, vector):
-    """Return the first pixel of eight numbers and one more number, and the same for the second pixel."""
-    kind = Vector(vector.element, 4)
+    """Return the first pixel of eight numbers and one more number, and the same for the second pixel.
+
+    Of sixteen numbers, these are two pixels and two more numbers each.
+    """
+    lanes = vector.lanes // 2
+    kind = Vector(vector.element, LINE * 8 // vector.element.bitwidth // lanes)
 
     def generate(context, builder, signature, arguments):
-        lanes = ir.VectorType(ir.IntType(32), kind.lanes)
-        masks = (ir.Constant(lanes, [*range(first, first + kind.lanes)]) for first in (0, 3))
+        indices = ir.VectorType(ir.IntType(32), lanes)
+        masks = (ir.Constant(indices, [*range(first, first + lanes)]) for first in (0, 3 * lanes // 4))
         parts = [builder.shuffle_vector(arguments[0], arguments[0], mask) for mask in masks]
         return context.make_tuple(builder, signature.return_type, parts)
 

@@ -14,7 +14,30 @@ from numpy.typing import NDArray
 from corruptions.kernels import LINE, copy, inlined, kernel, scratch
 from corruptions.kernels.planes import nearest_level
 from corruptions.kernels.sampling.opencv_taps import UNIT, area_shares, cubic_taps, pair_taps
-from corruptions.kernels.sampling.weighted_pixels import CHANNELS, SPARE, spread, write_four, write_pair, write_shares
+from corruptions.kernels.vectors import (
+    load_eighth,
+    load_four,
+    load_half,
+    load_quarter,
+    split_pixels,
+    store,
+    to_floats,
+    to_shorts,
+    to_words,
+)
+
+CHANNELS, PIXEL = 3, np.uint64(3)
+"""Values of a pixel."""
+
+LANES = 4
+"""Values that are loaded and stored for a pixel."""
+
+SPARE = 16
+"""Values beyond the last pixel that may be loaded or stored. Pixels are written in order: the next one overwrites the
+fourth value of a pixel."""
+
+FIXED_BITS = np.int32(4)
+"""Fraction bits that a sum of two pixels loses before it is written, so that it fits into 16 bits."""
 
 HIGH = np.uint32(16)
 """Bits that a product loses in the vertical pass of INTER_LINEAR."""
@@ -70,6 +93,26 @@ def aligned(width):
 
 
 @inlined
+def sum_halves(pixels):
+    """Return a vector of pixels with the second half of them added to the first."""
+    first, second = split_pixels(pixels)
+    return first + second
+
+
+@inlined
+def spread(weights):
+    """Return the integer weights (N, taps) of N pixels, one per loaded value, int16 (N * LANES * taps,)."""
+    count, taps = weights.shape
+    lanes = LANES * taps
+    out = scratch(count * lanes, np.int16)
+    out[:] = 0
+    for x in range(count):
+        for k in range(CHANNELS * taps):
+            out[lanes * x + k] = weights[x, k // CHANNELS]
+    return out
+
+
+@inlined
 def offsets(index, start):
     """Return the position in a line, in values, of each pixel; the line begins with pixel ``start``."""
     out = np.empty(index.size, np.uint64)
@@ -106,8 +149,12 @@ def interpolate_pairs(flat, pitch, size, columns, across, rows, down):
             if held[y_in % 2] != y_in:
                 held[y_in % 2] = y_in
                 copy(flat[pitch * y_in + CHANNELS * start : pitch * y_in + CHANNELS * stop], used)
-                for x in range(columns.size):
-                    write_pair(line, at[x], weights, np.uint64(x), ring[y_in % 2])
+                target = ring[y_in % 2]
+                for x in range(np.uint64(columns.size)):
+                    pixels = to_words(load_eighth(line, at[x])) * to_words(
+                        load_quarter(weights, np.uint64(2 * LANES) * x)
+                    )
+                    store(target, PIXEL * x, to_shorts(sum_halves(pixels) >> FIXED_BITS))
         upper, lower = ring[clipped(rows[y], size[0]) % 2], ring[clipped(rows[y] + 1, size[0]) % 2]
         # The compiler uses the instruction for upper halves of products only for weights that are loaded.
         upper_share, lower_share, row = shares[0], shares[1], out[y]
@@ -147,8 +194,12 @@ def interpolate_cubic(flat, pitch, size, columns, across, rows, down, blocks_end
                     line[i] = line[i + CHANNELS]
                 for i in range(CHANNELS * (right - start), CHANNELS * (stop - start)):
                     line[i] = line[i - CHANNELS]
-                for x in range(columns.size):
-                    write_four(line, at[x], weights, np.uint64(x), ring[y_in % 4])
+                target = ring[y_in % 4]
+                for x in range(np.uint64(columns.size)):
+                    pixels = to_words(load_quarter(line, at[x])) * to_words(
+                        load_half(weights, np.uint64(4 * LANES) * x)
+                    )
+                    store(target, PIXEL * x, to_floats(sum_halves(sum_halves(pixels))))
         first, second = ring[clipped(rows[y], size[0]) % 4], ring[clipped(rows[y] + 1, size[0]) % 4]
         third, fourth = ring[clipped(rows[y] + 2, size[0]) % 4], ring[clipped(rows[y] + 3, size[0]) % 4]
         a, b, c, d = np.int32(down[y, 0]), np.int32(down[y, 1]), np.int32(down[y, 2]), np.int32(down[y, 3])
@@ -198,9 +249,12 @@ def average(flat, pitch, starts, columns, across, row_starts, rows, down):
             if rows[k] != held:
                 held = rows[k]
                 copy(flat[pitch * held + CHANNELS * start : pitch * held + CHANNELS * stop], used)
-                for x in range(starts.size - 1):
-                    first, count = np.uint64(starts[x]), np.uint64(starts[x + 1] - starts[x])
-                    write_shares(line, at[first], across, first, count, np.uint64(x), resampled)  # type: ignore[call-arg]
+                for x in range(np.uint64(starts.size - 1)):
+                    first, last = np.uint64(starts[x]), np.uint64(starts[x + np.uint64(1)])
+                    sums = load_four(line, at[first]) * across[first]
+                    for i in range(first + np.uint64(1), last):
+                        sums = sums + load_four(line, at[i]) * across[i]
+                    store(resampled, PIXEL * x, sums)
             share = down[k]
             for x in range(width):
                 total[x] += resampled[x] * share
