@@ -90,13 +90,3 @@ def unpack(pixels, flat):
         flat[3 * i] = np.uint8(pixels[i])
         flat[3 * i + 1] = np.uint8(pixels[i] >> np.uint32(8))
         flat[3 * i + 2] = np.uint8(pixels[i] >> np.uint32(16))
-
-
-@kernel
-def gather(source, width, indices, uppers, lowers):
-    """Write the pixels at each index and right of it to ``uppers`` (2 W,), and the two below them to ``lowers``."""
-    right, low, right_low = source[1:], source[width:], source[width + 1 :]
-    for x in range(indices.size):
-        index = np.uint64(indices[x])  # numba does not check unsigned indices for negative values
-        uppers[2 * x], uppers[2 * x + 1] = source[index], right[index]
-        lowers[2 * x], lowers[2 * x + 1] = low[index], right_low[index]

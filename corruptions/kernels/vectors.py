@@ -212,6 +212,9 @@ def _converter(element: Any, instruction: str, unsigned: str = "") -> Any:
 to_floats = _converter(types.float32, "sitofp", "uitofp")
 """Return a vector of integers as float32."""
 
+to_doubles = _converter(types.float64, "sitofp")
+"""Return a vector of integers as float64."""
+
 to_integers = _converter(types.int32, "fptosi")
 """Return a vector of whole float32 numbers as int32."""
 

@@ -133,10 +133,11 @@ def refract(image, darkness, lens, light):
     buffers = row_buffers(width)
     for y in range(height):
         fill_positions(darkness[y], darkness[y + 1], darkness[y + 2], lens, y, rows, columns, slopes)
-        planes = sample_row(source, (height, width), rows, columns, buffers)
-        for c in range(3):
-            plane = planes[c]
-            for x in range(width):
-                plane[x] += WHITE * (slopes[x] * light)
-        store_row(planes, out[y])
+        levels = sample_row(source, (height, width), rows, columns, buffers)
+        for x in range(width):
+            lighter = WHITE * (slopes[x] * light)
+            levels[3 * x] += lighter
+            levels[3 * x + 1] += lighter
+            levels[3 * x + 2] += lighter
+        store_row(levels, out[y])
     return out.reshape(height, width, 3)

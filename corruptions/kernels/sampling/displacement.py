@@ -88,9 +88,6 @@ def twirl_cells(image, offsets, signs):
                     columns[top + y, left + x] = left + radius + cell[y, x, 1]
     source, out, buffers = framed_pixels(image), np.empty_like(image), row_buffers(width)
     for y in range(height):
-        planes = sample_row(source, (height, width), rows[y], columns[y], buffers)
-        for c in range(3):
-            for x in range(width):
-                planes[c, x] = np.float64(np.float32(planes[c, x]))
-        store_row(planes, out[y].reshape(-1))
+        levels = sample_row(source, (height, width), rows[y], columns[y], buffers)
+        store_row(levels.astype(np.float32), out[y].reshape(-1))
     return out

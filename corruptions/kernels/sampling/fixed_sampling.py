@@ -7,7 +7,7 @@ samples with exact fractions instead, so its functions cannot be used here.
 import numpy as np
 
 from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.planes import gather, interleave, pack
+from corruptions.kernels.vectors import load_eighth, split_pixels, store, to_bytes, to_words
 
 BITS = np.int32(5)
 """Fraction bits of a position."""
@@ -27,12 +27,11 @@ TO_NEAREST = 1.5 * 2.0**52
 FAR = 2.0**24
 """Positions farther from the origin are replaced by this distance. They are outside of every image."""
 
-RED_BLUE, GREEN, BYTE, SHORT = np.uint32(0xFF00FF), np.uint32(0xFF00), np.uint32(0xFF), np.uint32(0xFFFF)
-"""Bits of a packed pixel's channels, of one channel, and of half a word."""
-WEIGHT_BITS, CHANNEL_BITS, HALF_WORD = np.uint32(5), np.uint32(8), np.uint32(16)
-"""Bits of a weight, of a channel and of half a word."""
-ROUNDING, SUM_BITS = np.uint32(512), np.uint32(10)
+ROUNDING, SUM_BITS = np.int32(512), np.int32(10)
 """Half a level in the units of a weighted sum, and the fraction bits of that sum."""
+
+CHANNELS, PIXEL, PADDING = 3, np.uint64(3), 2
+"""Values of a pixel, and the largest number of additional ones in a vector of one or two pixels."""
 
 
 @inlined
@@ -167,68 +166,38 @@ def locate(xs, ys, height, width, border, indices):
         indices[x] = top * pitch + left
 
 
-@inlined
-def between(a, b, weight):
-    """Return 32 times the interpolation of two words, for the values in both of their halves.
-
-    Differences may wrap around, but the sum does not.
-    """
-    return np.uint32((a << WEIGHT_BITS) + np.uint32(b - a) * weight)
-
-
-@inlined
-def level(upper, lower, weight):
-    """Return the level between the results of :func:`between` for both rows, rounded half up."""
-    return np.uint8(np.uint32(between(upper, lower, weight) + ROUNDING) >> SUM_BITS)
-
-
 @kernel
-def interpolate(uppers, lowers, xs, ys, reds, greens, blues):
-    """Write rows of levels from the gathered pixels and the fractions."""
-    for x in range(xs.size):
-        a, b, c, d = uppers[2 * x], uppers[2 * x + 1], lowers[2 * x], lowers[2 * x + 1]
-        across, down = np.uint32(xs[x]), np.uint32(ys[x])
-        upper, lower = between(a & RED_BLUE, b & RED_BLUE, across), between(c & RED_BLUE, d & RED_BLUE, across)
-        left = ((a >> CHANNEL_BITS) & BYTE) | ((c & GREEN) << CHANNEL_BITS)
-        right = ((b >> CHANNEL_BITS) & BYTE) | ((d & GREEN) << CHANNEL_BITS)
-        green = between(left, right, across)  # of the upper row in the lower half, and of the lower row in the upper
-        reds[x] = level(upper & SHORT, lower & SHORT, down)
-        greens[x] = level(green & SHORT, green >> HALF_WORD, down)
-        blues[x] = level(upper >> HALF_WORD, lower >> HALF_WORD, down)
-
-
-@kernel
-def framed(source, height, width):
-    """Return packed pixels (H * W,) with a frame of black pixels, ((H + 2) * (W + 2),)."""
-    out = np.zeros((height + 2) * (width + 2), np.uint32)
+def framed(image, frame):
+    """Return the values of an image (H, W, 3) with a frame of black pixels of this width, and PADDING more values."""
+    height, width = image.shape[:2]
+    pitch = CHANNELS * (width + 2 * frame)
+    out = np.zeros(pitch * (height + 2 * frame) + PADDING, np.uint8)
     for y in range(height):
-        copy(source[y * width : (y + 1) * width], out[(y + 1) * (width + 2) + 1 :][:width])
+        copy(image[y].reshape(-1), out[pitch * (y + frame) + CHANNELS * frame :][: CHANNELS * width])
     return out
 
 
 @kernel
 def sample(image, xs, ys, border):
     """Return uint8 (h, w, 3): the image (H, W, 3) at each position. ``border`` is MIRROR, EDGE or BLACK."""
-    height, width = image.shape[:2]
-    source = pack(image.reshape(-1))
-    shift = np.int32(0)
-    if border == BLACK:  # the nearest pixel is then black
-        source = framed(source, height, width)
-        height, width, shift = height + 2, width + 2, np.int32(UNIT)
-    count = xs.shape[1]
-    out = np.empty(3 * xs.size, np.uint8)
+    frame = 1 if border == BLACK else 0  # the nearest pixel is then black
+    source, shift = framed(image, frame), np.int32(UNIT * frame)
+    height, width = image.shape[0] + 2 * frame, image.shape[1] + 2 * frame
+    count, pitch = xs.shape[1], PIXEL * np.uint64(width)
+    out = np.empty(CHANNELS * xs.size + PADDING, np.uint8)
     indices, columns, rows = scratch(count, np.int32), scratch(count, np.int32), scratch(count, np.int32)
-    uppers, lowers = scratch(2 * count, np.uint32), scratch(2 * count, np.uint32)
-    planes = np.empty((3, count), np.uint8)
     for y in range(xs.shape[0]):
-        row_x, row_y = xs[y], ys[y]
+        row_x, row_y, target = xs[y], ys[y], out[CHANNELS * y * count :]
         for x in range(count):
             columns[x], rows[x] = row_x[x] + shift, row_y[x] + shift
         locate(columns, rows, height, width, border, indices)
-        gather(source, width, indices, uppers, lowers)
-        interpolate(uppers, lowers, columns, rows, planes[0], planes[1], planes[2])
-        interleave(planes[0], planes[1], planes[2], out[3 * y * count : 3 * (y + 1) * count])
-    return out.reshape(xs.shape[0], count, 3)
+        for x in range(np.uint64(count)):
+            at = PIXEL * np.uint64(indices[x])
+            upper, lower = to_words(load_eighth(source, at)), to_words(load_eighth(source, at + pitch))
+            left, right = split_pixels((upper << BITS) + (lower - upper) * rows[x])
+            total = (left << BITS) + (right - left) * columns[x]
+            store(target, PIXEL * x, to_bytes((total + ROUNDING) >> SUM_BITS))
+    return out[: CHANNELS * xs.size].reshape(xs.shape[0], count, CHANNELS)
 
 
 @kernel

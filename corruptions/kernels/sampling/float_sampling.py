@@ -4,29 +4,25 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel
 from corruptions.kernels.colour.levels import clip
-from corruptions.kernels.planes import gather, interleave, pack
-from corruptions.kernels.sampling.fixed_sampling import framed
-
-BYTE, GREEN, BLUE = np.uint32(0xFF), np.uint32(8), np.uint32(16)
-"""Bits of a channel, and the shifts to the second and the third channel of a packed pixel."""
+from corruptions.kernels.sampling.fixed_sampling import PADDING, PIXEL, framed
+from corruptions.kernels.vectors import load_eighth, split_pixels, store, to_doubles, to_words
 
 
 @kernel
 def framed_pixels(image):
-    """Return packed pixels, uint32 ((H + 2) * (W + 2),), of an image (H, W, 3) with a frame of black pixels."""
-    return framed(pack(image.reshape(-1)), image.shape[0], image.shape[1])
+    """Return the values of an image (H, W, 3) with a frame of black pixels, for :func:`sample_row`."""
+    return framed(image, 1)
 
 
 @inlined
 def row_buffers(width):
-    """Return the arrays that :func:`sample_row` overwrites: indices, pixels above, pixels below, and planes (3, W)."""
-    neighbours = np.empty((2, 2 * width), np.uint32)
-    return np.empty(width, np.int32), neighbours[0], neighbours[1], np.empty((3, width), np.float64)
+    """Return the arrays that :func:`sample_row` overwrites: indices, four weights, and levels."""
+    return np.empty(width, np.int32), np.empty((4, width)), np.empty(3 * width + PADDING)
 
 
 @inlined
 def split(position, size):
-    """Return the index (int32) of the pixel before a position, from -1 on, and the weights of this pixel and the next.
+    """Return the index of the pixel before a position, from -1 on, and the weights of this pixel and the next.
 
     A position farther outside of 0..size - 1 than a pixel is replaced by that of a pixel outside. The weights are
     computed in the published order, so that sums of equal levels have the published rounding.
@@ -39,53 +35,32 @@ def split(position, size):
 
 
 @inlined
-def channel(pixel, shift):
-    """Return a channel of a packed pixel as float64."""
-    return np.float64(np.int32((pixel >> shift) & BYTE))
+def sample_row(source, size, rows, columns, buffers):
+    """Return the levels of an image at one position per pixel of a row, float64 0..255, interleaved, and PADDING more.
 
-
-@inlined
-def blend(taps, shift, weights):
-    """Return a channel of the weighted sum of four packed pixels, first along the columns, then along the rows."""
-    a, b, c, d = taps
-    left, right, upper, lower = weights
-    above = channel(a, shift) * left + channel(b, shift) * right
-    below = channel(c, shift) * left + channel(d, shift) * right
-    return above * upper + below * lower
-
-
-@inlined
-def sample_row(pixels, size, rows, columns, buffers):
-    """Return the levels of an image at one position per pixel of a row, float64 (3, W), 0..255.
-
-    ``pixels`` is what :func:`framed_pixels` returns for an image of ``size``. ``rows`` and ``columns`` are the
+    ``source`` is what :func:`framed_pixels` returns for an image of ``size``. ``rows`` and ``columns`` are the
     positions, float64 (W,), and ``buffers`` those of :func:`row_buffers`, the last of which is returned.
     """
-    height, width = size
-    indices, uppers, lowers, planes = buffers
-    reds, greens, blues = planes[0], planes[1], planes[2]
-    pitch = np.int32(width + 2)
+    starts, weights, levels = buffers
+    uppers, lowers, lefts, rights = weights[0], weights[1], weights[2], weights[3]
+    pitch = size[1] + 2
     for x in range(rows.size):
-        row, column = split(rows[x], height)[0], split(columns[x], width)[0]
-        indices[x] = np.int32(np.int32(row + 1) * pitch) + np.int32(column + 1)
-    gather(pixels, width + 2, indices, uppers, lowers)
+        row, uppers[x], lowers[x] = split(rows[x], size[0])
+        starts[x] = np.int32(row + np.int32(1)) * np.int32(pitch)
     for x in range(rows.size):
-        _, upper, lower = split(rows[x], height)
-        _, left, right = split(columns[x], width)
-        taps = uppers[2 * x], uppers[2 * x + 1], lowers[2 * x], lowers[2 * x + 1]
-        weights = left, right, upper, lower
-        reds[x] = blend(taps, np.uint32(0), weights)
-        greens[x] = blend(taps, GREEN, weights)
-        blues[x] = blend(taps, BLUE, weights)
-    return planes
+        column, lefts[x], rights[x] = split(columns[x], size[1])
+        starts[x] = starts[x] + np.int32(column + np.int32(1))
+    for x in range(np.uint64(rows.size)):
+        at = PIXEL * np.uint64(starts[x])
+        a, b = split_pixels(to_doubles(to_words(load_eighth(source, at))))
+        c, d = split_pixels(to_doubles(to_words(load_eighth(source, at + PIXEL * np.uint64(pitch)))))
+        upper, lower = a * lefts[x] + b * rights[x], c * lefts[x] + d * rights[x]
+        store(levels, PIXEL * x, upper * uppers[x] + lower * lowers[x])
+    return levels
 
 
 @inlined
-def store_row(planes, target):
-    """Write levels, float64 (3, W), clipped to 0..255 and truncated, to ``target``, uint8 (W * 3,)."""
-    levels = np.empty(planes.shape, np.uint8)
-    for c in range(3):
-        plane, row = planes[c], levels[c]
-        for x in range(plane.size):
-            row[x] = np.uint8(np.int32(clip(plane[x])))
-    interleave(levels[0], levels[1], levels[2], target)
+def store_row(levels, target):
+    """Write levels, clipped to 0..255 and truncated, to ``target``, uint8 (W * 3,)."""
+    for i in range(target.size):
+        target[i] = np.uint8(np.int32(clip(levels[i])))
