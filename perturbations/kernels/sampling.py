@@ -8,7 +8,21 @@ from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
 from corruptions.kernels.sampling.elastic import blend
-from corruptions.kernels.vectors import fma
+from corruptions.kernels.sampling.fixed_sampling import CHANNELS, PADDING, PIXEL, framed
+from corruptions.kernels.vectors import (
+    fma,
+    load_eight,
+    load_eighth,
+    split_pixels,
+    store,
+    to_bytes,
+    to_doubles,
+    to_integers,
+    to_words,
+)
+
+TO_NEAREST = np.float32(3 << 22)
+"""A float32 below 2^22 plus this, and minus it again, is rounded to the nearest integer, halves to even."""
 
 
 @inlined
@@ -19,8 +33,20 @@ def clamp(position, size):
 
 @inlined
 def lerp(a, b, weight):
-    """Return Pillow's interpolation of two levels."""
+    """Return Pillow's interpolation of two levels, or of two vectors of levels."""
     return a + (b - a) * weight
+
+
+@kernel
+def bordered(pixels):
+    """Return the values of an image (H, W, 3) with its edge pixels repeated once on all sides, and PADDING more."""
+    out = framed(pixels, 1)
+    rows = out[:-PADDING].reshape(pixels.shape[0] + 2, CHANNELS * (pixels.shape[1] + 2))
+    for channel in range(CHANNELS):
+        rows[:, channel] = rows[:, CHANNELS + channel]
+        rows[:, channel - CHANNELS] = rows[:, channel - 2 * CHANNELS]
+    rows[0], rows[-1] = rows[1], rows[-2]
+    return out
 
 
 @kernel
@@ -36,26 +62,29 @@ def sample_window(pixels, canvas, matrix, window):
     """
     full_height, full_width, top, left = canvas
     rows, columns, _ = pixels.shape
-    out = np.zeros((window[2], window[3], 3), np.uint8)
+    source, pitch = bordered(pixels), columns + 2
+    out = np.zeros(CHANNELS * window[2] * window[3] + PADDING, np.uint8)
+    place = np.uint64(0)
     a, b, c, d, e, f = matrix
     for y in range(window[2]):
         down = window[0] + y + 0.5
-        target = out[y]
         for x in range(window[3]):
             across = window[1] + x + 0.5
             px, py = a * across + b * down + c, d * across + e * down + f
             if px < 0.0 or px >= full_width or py < 0.0 or py >= full_height:
-                continue
-            px, py = px - 0.5, py - 0.5
-            column, row = np.int64(math.floor(px)), np.int64(math.floor(py))
-            weight_x, weight_y = px - column, py - row
-            first, second = clamp(column - left, columns), clamp(column + 1 - left, columns)
-            upper, lower = pixels[clamp(row - top, rows)], pixels[clamp(row + 1 - top, rows)]
-            for channel in range(3):
-                above = lerp(np.float64(upper[first, channel]), np.float64(upper[second, channel]), weight_x)
-                below = lerp(np.float64(lower[first, channel]), np.float64(lower[second, channel]), weight_x)
-                target[x, channel] = np.uint8(np.int32(lerp(above, below, weight_y)))
-    return out
+                out[place] = 0  # the pixel before has written to it
+            else:
+                px, py = px - 0.5, py - 0.5
+                column, row = math.floor(px), math.floor(py)
+                weight_x, weight_y = px - column, py - row
+                first, upper = clamp(column - left + 1, columns + 1), clamp(row - top + 1, rows + 1)
+                at = PIXEL * np.uint64(upper * pitch + first)
+                near, far = split_pixels(to_doubles(to_words(load_eighth(source, at))))
+                above = lerp(near, far, weight_x)
+                near, far = split_pixels(to_doubles(to_words(load_eighth(source, at + PIXEL * np.uint64(pitch)))))
+                store(out, place, to_bytes(to_integers(lerp(above, lerp(near, far, weight_x), weight_y))))
+            place += PIXEL
+    return out[:-PADDING].reshape(window[2], window[3], CHANNELS)
 
 
 @inlined
@@ -117,13 +146,6 @@ def scale_window(pixels, canvas, matrix, window):
     return out
 
 
-@inlined
-def level_at(pixels, row, column, channel):
-    """Return a level of the image, or 0 (black) outside of it."""
-    inside = 0 <= row < pixels.shape[0] and 0 <= column < pixels.shape[1]
-    return np.float32(pixels[row, column, channel]) if inside else np.float32(0)
-
-
 @kernel
 def project_window(pixels, corner, matrix, window):
     """Return the window of a projection, uint8 (h, w, 3), in the arithmetic of OpenCV 5's warpPerspective.
@@ -137,28 +159,30 @@ def project_window(pixels, corner, matrix, window):
         matrix: Nine float32 from output coordinates to those of the complete photograph.
         window: (top, left, h, w) of the window.
     """
-    out = np.zeros((window[2], window[3], 3), np.uint8)
     rows, columns, _ = pixels.shape
+    source, pitch = framed(pixels, 1), columns + 2
+    out = np.zeros(CHANNELS * window[2] * window[3] + PADDING, np.uint8)
+    place = np.uint64(0)
     a, b, c, d, e, f, g, h, i = matrix
     for y in range(window[2]):
         down = np.float32(window[0] + y)
         start_x, start_y, start_depth = down * b + c, down * e + f, down * h + i
-        target = out[y]
         for x in range(window[3]):
             across = np.float32(window[1] + x)
             depth = fma(across, g, start_depth)
             px, py = fma(across, a, start_x) / depth, fma(across, d, start_y) / depth
-            if not (-1 <= px - corner[1] <= columns and -1 <= py - corner[0] <= rows):
-                continue
-            column, row = np.int64(np.floor(px)), np.int64(np.floor(py))
-            weight_x, weight_y = px - np.float32(column), py - np.float32(row)
-            column, row = column - corner[1], row - corner[0]
-            for k in range(3):
-                first, second = level_at(pixels, row, column, k), level_at(pixels, row, column + 1, k)
-                third, fourth = level_at(pixels, row + 1, column, k), level_at(pixels, row + 1, column + 1, k)
-                level = blend(first, second, third, fourth, weight_x, weight_y)
-                target[x, k] = np.uint8(np.int32(np.rint(level)))
-    return out
+            if -1 <= px - corner[1] < columns and -1 <= py - corner[0] < rows:
+                column, row = np.int64(np.floor(px)), np.int64(np.floor(py))
+                weight_x, weight_y = px - np.float32(column), py - np.float32(row)
+                at = PIXEL * np.uint64((row - corner[0] + 1) * pitch + column - corner[1] + 1)
+                near, far = split_pixels(load_eight(source, at))
+                below, beyond = split_pixels(load_eight(source, at + PIXEL * np.uint64(pitch)))
+                level = blend(near, far, below, beyond, weight_x, weight_y)
+                store(out, place, to_bytes(to_integers((level + TO_NEAREST) - TO_NEAREST)))
+            else:
+                out[place] = 0  # the pixel before has written to it
+            place += PIXEL
+    return out[:-PADDING].reshape(window[2], window[3], CHANNELS)
 
 
 @kernel
