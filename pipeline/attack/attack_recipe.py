@@ -10,7 +10,7 @@ from corruptions.registry import unknown
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.errors import UserError
 from pipeline.recipes.attacks import AttackEntry, Norm, parse_budget, parse_number, rising
-from pipeline.recipes.schema import MAX_SHARD_SIZE
+from pipeline.recipes.tables import MAX_SHARD_SIZE
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
 from pipeline.text import shown
 from pipeline.transforms.adversarial import ATTACKS, COUNTS, MAX_BUDGETS, SHARES

@@ -26,7 +26,8 @@ from pipeline.evaluate.predict.settings import settings
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.images.encoders import Npy
 from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable, CleanTable
-from pipeline.recipes.schema import PrepareTable, Recipe, ShardsTable, SourceTable, TransformsTable
+from pipeline.recipes.schema import Recipe
+from pipeline.recipes.tables import PrepareTable, ShardsTable, SourceTable, TransformsTable
 from pipeline.software import device_name, versions
 from pipeline.sources.base import Source, lines_at
 from pipeline.sources.views import subset

@@ -12,7 +12,8 @@ from pipeline.builder.plan import listing_digest
 from pipeline.datasets.opening import read_recipe
 from pipeline.datasets.paths import RECIPE_FILE, file_digest
 from pipeline.errors import UnreachableError, UserError
-from pipeline.recipes.schema import BankTable, Recipe
+from pipeline.recipes.schema import Recipe
+from pipeline.recipes.tables import BankTable
 from pipeline.render.bank import bank_file, digest_of, load_bank, remember_bank
 from pipeline.render.renderer import Renderer
 from pipeline.sources.base import Source, SourceImage

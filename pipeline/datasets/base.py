@@ -24,7 +24,7 @@ from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, Read, escaped_id,
 from pipeline.datasets.samples import Sample, iterable_dataset
 from pipeline.errors import UserError
 from pipeline.recipes.attacks import AttackTable
-from pipeline.recipes.schema import MAX_SHARD_SIZE
+from pipeline.recipes.tables import MAX_SHARD_SIZE
 from pipeline.storage import Store
 from pipeline.storage.trusted_locations import absolute
 from pipeline.tasks.labels import LabelSpace

@@ -26,7 +26,7 @@ from pipeline.datasets.paths import MANIFEST_FILE, sample_key
 from pipeline.datasets.samples import DESCRIBED_COLUMNS, Sample, pixel_digest
 from pipeline.errors import UserError
 from pipeline.images.fingerprints import changes
-from pipeline.recipes.schema import MAX_SHARD_SIZE
+from pipeline.recipes.tables import MAX_SHARD_SIZE
 from pipeline.storage import map_ahead
 from pipeline.text import shown
 from pipeline.transforms.family import Condition
