@@ -107,12 +107,7 @@ class Protocol:
 _ABOVE_ZERO, _COUNT = number(0, 1e12), integer(1)
 _FLAG = Kind(lambda value: bool(("false", "true").index(str(value).lower())), "true or false")
 
-_CLASS_CHAINS: Mapping[str, tuple[float | None, float]] = {
-    "i1": (None, 1),
-    "iu": (None, 10),
-    "n1": (0.95, 1),
-    "nu": (0.95, 10),
-}
+_CLASS_CHAINS: Mapping[str, Any] = {"i1": (None, 1), "iu": (None, 10), "n1": (0.95, 1), "nu": (0.95, 10)}
 _CONDITION_CHAINS: Mapping[str, Chain] = {
     f"{name}{imbalance}": (correlation, ratio)
     for name, correlation in (("i", 0.067), ("n", 0.85), ("1", 1.0))
