@@ -1,12 +1,8 @@
 """Pillow's affine transform with its bilinear filter, in the same float64 arithmetic, for a window of the result."""
 
-import math
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.sampling.elastic import blend
 from corruptions.kernels.sampling.fixed_sampling import CHANNELS, PADDING, PIXEL, framed
 from corruptions.kernels.vectors import (
@@ -21,20 +17,27 @@ from corruptions.kernels.vectors import (
     to_words,
 )
 
+Matrix = tuple[float, float, float, float, float, float]
+"""Six coefficients from output to input coordinates."""
+
+OUTSIDE = np.int32(-1)
+"""Stands for the place of a pixel that is outside of the image."""
+
 TO_NEAREST = np.float32(3 << 22)
 """A float32 below 2^22 plus this, and minus it again, is rounded to the nearest integer, halves to even."""
-
-
-@inlined
-def clamp(position, size):
-    """Return a position as an index in 0..size - 1."""
-    return min(max(position, 0), size - 1)
 
 
 @inlined
 def lerp(a, b, weight):
     """Return Pillow's interpolation of two levels, or of two vectors of levels."""
     return a + (b - a) * weight
+
+
+@inlined
+def held(position, most):
+    """Return a whole number, float64, held within 0..most, as int32."""
+    above = position if position > 0.0 else 0.0
+    return np.int32(above if above < most else np.float64(most))
 
 
 @kernel
@@ -50,7 +53,7 @@ def bordered(pixels):
 
 
 @kernel
-def sample_window(pixels, canvas, matrix, window):
+def affine(pixels, canvas, matrix, window):
     """Return the window of an affine transform, uint8 (h, w, 3).
 
     Args:
@@ -64,86 +67,30 @@ def sample_window(pixels, canvas, matrix, window):
     rows, columns, _ = pixels.shape
     source, pitch = bordered(pixels), columns + 2
     out = np.zeros(CHANNELS * window[2] * window[3] + PADDING, np.uint8)
-    place = np.uint64(0)
+    place, below = np.uint64(0), PIXEL * np.uint64(pitch)
+    starts, right, down = np.empty(window[3], np.int32), np.empty(window[3]), np.empty(window[3])
     a, b, c, d, e, f = matrix
     for y in range(window[2]):
-        down = window[0] + y + 0.5
+        at_y = window[0] + y + 0.5
         for x in range(window[3]):
-            across = window[1] + x + 0.5
-            px, py = a * across + b * down + c, d * across + e * down + f
-            if px < 0.0 or px >= full_width or py < 0.0 or py >= full_height:
+            at_x = window[1] + x + 0.5
+            px, py = a * at_x + b * at_y + c, d * at_x + e * at_y + f
+            inside = (px >= 0.0) & (px < full_width) & (py >= 0.0) & (py < full_height)
+            column, row = np.floor(px - 0.5), np.floor(py - 0.5)
+            right[x], down[x] = px - 0.5 - column, py - 0.5 - row
+            start = held(row - (top - 1.0), rows) * np.int32(pitch) + held(column - (left - 1.0), columns)
+            starts[x] = start if inside else OUTSIDE
+        for x in range(np.uint64(window[3])):
+            if starts[x] == OUTSIDE:
                 out[place] = 0  # the pixel before has written to it
             else:
-                px, py = px - 0.5, py - 0.5
-                column, row = math.floor(px), math.floor(py)
-                weight_x, weight_y = px - column, py - row
-                first, upper = clamp(column - left + 1, columns + 1), clamp(row - top + 1, rows + 1)
-                at = PIXEL * np.uint64(upper * pitch + first)
+                at = PIXEL * np.uint64(starts[x])
                 near, far = split_pixels(to_doubles(to_words(load_eighth(source, at))))
-                above = lerp(near, far, weight_x)
-                near, far = split_pixels(to_doubles(to_words(load_eighth(source, at + PIXEL * np.uint64(pitch)))))
-                store(out, place, to_bytes(to_integers(lerp(above, lerp(near, far, weight_x), weight_y))))
+                above = lerp(near, far, right[x])
+                near, far = split_pixels(to_doubles(to_words(load_eighth(source, at + below))))
+                store(out, place, to_bytes(to_integers(lerp(above, lerp(near, far, right[x]), down[x]))))
             place += PIXEL
     return out[:-PADDING].reshape(window[2], window[3], CHANNELS)
-
-
-@inlined
-def axis_samples(scale, offset, start, full_size, first, count, lower, upper, weight):
-    """Compute the samples of each position along one axis.
-
-    Writes the indices of both neighbours, and the weight of the upper one or -1 outside of the image.
-    """
-    for i in range(lower.size):
-        position = scale * (start + i + 0.5) + offset
-        if position < 0.0 or position >= full_size:
-            weight[i] = -1.0
-            continue
-        position -= 0.5
-        below = np.int64(math.floor(position))
-        weight[i] = position - below
-        lower[i], upper[i] = clamp(below - first, count), clamp(below + 1 - first, count)
-
-
-@inlined
-def stretch(source, lower, upper, weight, row):
-    """Write a row of pixels (C, 3), interpolated at the samples of an axis, to ``row`` (3 W,) as float64."""
-    for x in range(lower.size):
-        low, high, part = lower[x], upper[x], weight[x]
-        for channel in range(3):
-            row[3 * x + channel] = lerp(np.float64(source[low, channel]), np.float64(source[high, channel]), part)
-
-
-@kernel
-def scale_window(pixels, canvas, matrix, window):
-    """Return :func:`sample_window` for a matrix without rotation and shear. Each row is interpolated once."""
-    full_height, full_width, top, left = canvas
-    height, width = window[2], window[3]
-    out = np.zeros((height, width, 3), np.uint8)
-    columns = np.zeros((2, width), np.int64)
-    rows = np.zeros((2, height), np.int64)
-    weight_x, weight_y = np.empty(width), np.empty(height)
-    axis_samples(matrix[0], matrix[2], window[1], full_width, left, pixels.shape[1], columns[0], columns[1], weight_x)
-    axis_samples(matrix[4], matrix[5], window[0], full_height, top, pixels.shape[0], rows[0], rows[1], weight_y)
-    inside = np.flatnonzero(weight_x >= 0.0)
-    if inside.size == 0:
-        return out
-    begin, end = inside[0], inside[-1] + 1
-    ready = np.full(2, -1)
-    stretched = np.empty((2, 3 * (end - begin)))
-    for y in range(height):
-        if weight_y[y] < 0.0:
-            continue
-        for k in range(2):
-            row = rows[k, y]
-            if ready[row % 2] != row:
-                lower, upper, weight = columns[0, begin:end], columns[1, begin:end], weight_x[begin:end]
-                stretch(pixels[row], lower, upper, weight, stretched[row % 2])
-                ready[row % 2] = row
-        above, below, part = stretched[rows[0, y] % 2], stretched[rows[1, y] % 2], weight_y[y]
-        target = out[y].reshape(-1)[3 * begin : 3 * end]
-        for i in range(target.size):
-            target[i] = np.uint8(np.int32(lerp(above[i], below[i], part)))
-    return out
 
 
 @kernel
@@ -162,25 +109,30 @@ def project_window(pixels, corner, matrix, window):
     rows, columns, _ = pixels.shape
     source, pitch = framed(pixels, 1), columns + 2
     out = np.zeros(CHANNELS * window[2] * window[3] + PADDING, np.uint8)
-    place = np.uint64(0)
+    place, below = np.uint64(0), PIXEL * np.uint64(pitch)
+    starts, right, down = np.empty(window[3], np.int32), scratch(window[3], np.float32), scratch(window[3], np.float32)
     a, b, c, d, e, f, g, h, i = matrix
     for y in range(window[2]):
-        down = np.float32(window[0] + y)
-        start_x, start_y, start_depth = down * b + c, down * e + f, down * h + i
+        at_y = np.float32(window[0] + y)
+        start_x, start_y, start_depth = at_y * b + c, at_y * e + f, at_y * h + i
         for x in range(window[3]):
-            across = np.float32(window[1] + x)
-            depth = fma(across, g, start_depth)
-            px, py = fma(across, a, start_x) / depth, fma(across, d, start_y) / depth
-            if -1 <= px - corner[1] < columns and -1 <= py - corner[0] < rows:
-                column, row = np.int64(np.floor(px)), np.int64(np.floor(py))
-                weight_x, weight_y = px - np.float32(column), py - np.float32(row)
-                at = PIXEL * np.uint64((row - corner[0] + 1) * pitch + column - corner[1] + 1)
-                near, far = split_pixels(load_eight(source, at))
-                below, beyond = split_pixels(load_eight(source, at + PIXEL * np.uint64(pitch)))
-                level = blend(near, far, below, beyond, weight_x, weight_y)
-                store(out, place, to_bytes(to_integers((level + TO_NEAREST) - TO_NEAREST)))
-            else:
+            at_x = np.float32(np.int32(window[1] + x))
+            depth = fma(at_x, g, start_depth)
+            px, py = fma(at_x, a, start_x) / depth, fma(at_x, d, start_y) / depth
+            column, row = np.floor(px), np.floor(py)
+            right[x], down[x] = px - column, py - row
+            first, upper = np.float64(column) - (corner[1] - 1.0), np.float64(row) - (corner[0] - 1.0)
+            inside = (first >= 0.0) & (first <= columns) & (upper >= 0.0) & (upper <= rows)
+            starts[x] = held(upper, rows) * np.int32(pitch) + held(first, columns) if inside else OUTSIDE
+        for x in range(np.uint64(window[3])):
+            if starts[x] == OUTSIDE:
                 out[place] = 0  # the pixel before has written to it
+            else:
+                at = PIXEL * np.uint64(starts[x])
+                near, far = split_pixels(load_eight(source, at))
+                near_below, far_below = split_pixels(load_eight(source, at + below))
+                level = blend(near, far, near_below, far_below, right[x], down[x])
+                store(out, place, to_bytes(to_integers((level + TO_NEAREST) - TO_NEAREST)))
             place += PIXEL
     return out[:-PADDING].reshape(window[2], window[3], CHANNELS)
 
@@ -217,16 +169,3 @@ def drip(layer, weights):
                 for x in range(width):
                     target[x] += above[x] * weight
     return out
-
-
-Matrix = tuple[float, float, float, float, float, float]
-"""Six coefficients from output to input coordinates."""
-
-
-def affine(pixels: NDArray[np.uint8], canvas: tuple[int, ...], matrix: Matrix, window: tuple[int, ...]) -> Any:
-    """Return the window of an affine transform.
-
-    A faster kernel is used for a matrix without rotation and shear. The arguments are those of :func:`sample_window`.
-    """
-    sample = scale_window if matrix[1] == 0.0 and matrix[3] == 0.0 else sample_window
-    return sample(pixels, canvas, matrix, window)
