@@ -1,9 +1,9 @@
-"""TOML files read into validated tables; errors name the file and the field."""
+"""TOML files read into validated tables, and strict JSON; errors name the file and the field."""
 
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -69,6 +69,26 @@ def read_toml(content: bytes | str, where: str) -> dict[str, Any]:
         raise UserError(f"{where} is not valid TOML: tables and arrays are nested too deeply") from None
     except ValueError:  # raised by Python's limit on the number of digits
         raise UserError(f"{where} is not valid TOML: a number has thousands of digits") from None
+
+
+def strict_json(content: bytes | str) -> Any:
+    """Return the content of JSON. Raise ValueError for other text, repeated names, NaN, infinity, and deep nesting."""
+
+    def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        table = dict[str, Any]()
+        for name, value in pairs:
+            if name in table:
+                raise ValueError(f"the name {shown(name)} stands twice in an object")
+            table[name] = value
+        return table
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is not a number of JSON")
+
+    try:
+        return json.loads(content, object_pairs_hook=unique, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def validated(model: type[Table], content: dict[str, Any], where: str) -> Table:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 import manifests
-from pipeline.config import StrictTable, validated
+from pipeline.config import StrictTable, strict_json, validated
 from pipeline.datasets.base import read_manifest
 from pipeline.datasets.opening import read_index, read_recipe
 from pipeline.datasets.paths import INDEX_FILE, RECIPE_FILE, RENDERED_FILE, ROOTS_FILE
@@ -123,22 +123,13 @@ def parse_roots(content: bytes, where: str) -> Roots:
 def parsed_json(content: bytes, where: str) -> dict[str, Any]:
     """Return an object in JSON of the format that this version reads. Raise UserError if it is another or damaged."""
     try:
-        table = json.loads(content, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise UserError(f"{where} is damaged: {reason}; copy or download it again") from None
+        table = strict_json(content)
+    except ValueError as error:
+        raise UserError(f"{where} is damaged: {error}; copy or download it again") from None
     found = table.get("format") if isinstance(table, dict) else None
     if found != FORMAT:
         raise UserError(f"{where} has the format {shown(str(found))}: this version reads format {FORMAT}")
     return dict(table)
-
-
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object. Raise ValueError if two have the same name."""
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        raise ValueError("a name stands twice in an object")
-    return table
 
 
 def read_roots(store: Store, name: str = ROOTS_FILE) -> Roots | None:

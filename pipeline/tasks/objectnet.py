@@ -4,11 +4,11 @@ The classes of ObjectNet's challenge are numbered by display name, and class fol
 never uses these numbers: it goes from folder to display name to the text of ImageNet's labels.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipeline.config import strict_json
 from pipeline.errors import UserError
 from pipeline.storage import SMALL_FILE, LocalStore
 from pipeline.tasks.lists import IMAGENET
@@ -100,8 +100,8 @@ def _texts(store: LocalStore, name: str) -> Mapping[str, str]:
 def _object(store: LocalStore, name: str) -> dict[str, Any]:
     """Return a JSON object. Raise UserError if the file is something else."""
     try:
-        content = json.loads(_read(store, name))
-    except (ValueError, RecursionError) as error:
+        content = strict_json(_read(store, name))
+    except ValueError as error:
         raise UserError(f"{store.root}/{name} is not valid JSON: download ObjectNet again") from error
     if not isinstance(content, dict):
         raise UserError(f"{store.root}/{name} is not a JSON object: download ObjectNet again")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config import strict_json
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.natural import NO_LABEL, label_array
 from pipeline.evaluate.report.join import Images, Rows
@@ -162,8 +163,8 @@ def _parsed(content: bytes, where: str) -> NDArray[np.int32]:
     """Return the labels in the content of a file. Raise UserError if it is something else."""
     expected = f"a list of {VALIDATION_IMAGES:,} lists of labels, as in real.json of the authors"
     try:
-        lists = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        lists = strict_json(content)
+    except ValueError as error:
         raise UserError(f"{where} is not valid JSON: it must be {expected}") from error
     if not isinstance(lists, list) or len(lists) != VALIDATION_IMAGES:
         what = f"a list of {len(lists):,} entries" if isinstance(lists, list) else f"of type {type(lists).__name__}"

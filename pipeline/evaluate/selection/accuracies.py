@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 
 import corruptions
 import perturbations
+from pipeline.config import strict_json
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import mean_over
 from pipeline.evaluate.metrics.arrays import Floats
@@ -201,22 +201,8 @@ def _repeated(names: Sequence[str]) -> list[str]:
 
 
 def _json(location: str) -> Any:
-    """Return the content of a JSON file without repeated keys, NaN and infinity."""
-
-    def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        if twice := _repeated([name for name, _ in pairs]):
-            raise ValueError(f"the name {shown(twice[0])} occurs twice")
-        return dict(pairs)
-
-    def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is not a number of JSON")
-
     try:
-        return json.loads(
-            text_at(location, "a .json file", SMALL_FILE), object_pairs_hook=unique, parse_constant=refuse
-        )
-    except RecursionError:
-        raise UserError(f"{location} is not valid JSON: it is nested too deeply") from None
+        return strict_json(text_at(location, "a .json file", SMALL_FILE))
     except ValueError as error:
         raise UserError(f"{location} is not valid JSON: {error}") from error
 
