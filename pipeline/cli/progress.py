@@ -85,6 +85,7 @@ class Display:
         self._rows: dict[str, TaskID] = {}
         self._total = TaskID(0)
         self._shards_todo = self._images_todo = 0
+        self._unit = ""
         self._tally = Tally(BuildCounts)
         self._started = self._last_shown = monotonic()
         self._first_line: tuple[int, float] | None = None
@@ -113,14 +114,14 @@ class Display:
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """Print how many shards of a build are finished and how many are left, and start the bars."""
-        self._shards_todo = shards
+        self._shards_todo, self._unit = shards, plan.unit
         self._console.print(
-            f"{counted(plan.images, 'image')}, {counted(plan.shards, 'shard')}: {plan.shards - shards:,} already "
+            f"{counted(plan.images, 'image')}, {counted(plan.shards, self._unit)}: {plan.shards - shards:,} already "
             f"finished, {shards:,} to build"
         )
         for warning in plan.warnings if shards else ():
             self._console.print(f"warning: {printable(warning, LONGEST_MESSAGE)}", style="yellow", soft_wrap=True)
-        self._start(todo, "[bold]total", f"0/{shards} shards")
+        self._start(todo, "[bold]total", f"0/{shards} {self._unit}s")
 
     def counting(self, frames: int, predicted: int) -> None:
         """Print how many images are finished and how many are left, and start the bar, which disappears at the end."""
@@ -156,7 +157,7 @@ class Display:
     def _show_build(self) -> None:
         done = self._tally.total()
         failed = f", {done.failed} failed" if done.failed else ""
-        self._show(done.samples, f"{done.shards}/{self._shards_todo} shards{failed}")
+        self._show(done.samples, f"{done.shards}/{self._shards_todo} {self._unit}s{failed}")
 
     def _show(self, done: Counter[str], note: str = "") -> None:
         self._last_shown, images = monotonic(), done.total()
@@ -194,7 +195,7 @@ def counting() -> Iterator[Callable[[Findings], None]]:
         row = bar.add_task("checked 0 samples")
 
         def update(found: Findings) -> None:
-            text = f"checked {found.samples:,} samples in {found.shards:,} shards, {len(found.faults)} faults"
+            text = f"checked {found.samples:,} samples in {found.shards:,} files, {len(found.faults)} faults"
             bar.update(row, description=text)
 
         yield update

@@ -36,8 +36,9 @@ class DamagedShardError(Exception):
 class Findings:
     """The results of a verification.
 
-    ``decoder_changed`` is the number of samples whose intact payload this machine decodes to other pixels than the
-    building machine did. ``further`` is the number of faults after the first MAX_FAULTS.
+    ``shards`` is the number of files with samples: tars, or the files of a mirror or an index. ``decoder_changed`` is
+    the number of samples whose intact payload this machine decodes to other pixels than the building machine did.
+    ``further`` is the number of faults after the first MAX_FAULTS.
     """
 
     shards: int = 0
@@ -90,9 +91,9 @@ class Findings:
                 "they were built, because the image decoder differs: results may differ too"
             )
         failed = f", {self.failed:,} recorded as failed" if self.failed else ""
-        shards = f" in {counted(self.shards, 'shard')}" if self.shards else ""
+        files = f" in {counted(self.shards, 'file')}" if self.shards else ""
         faults = counted(self.count, "fault") if self.count else "no faults"
-        yield f"{verb} {counted(self.samples, 'sample')}{shards}{failed}: {faults}"
+        yield f"{verb} {counted(self.samples, 'sample')}{files}{failed}: {faults}"
 
 
 Checked = Callable[[Findings], None]

@@ -323,5 +323,6 @@ def test_a_killed_mirror_has_no_partial_file_and_is_finished_by_the_same_command
         assert left.items() <= whole.items()
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+    assert re.search(r"groups: \d+ already finished", done.stderr), done.stderr
     assert files_of(killed) == whole
     assert (killed / "manifest.parquet").read_bytes() == (undisturbed / "manifest.parquet").read_bytes()

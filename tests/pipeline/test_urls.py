@@ -89,7 +89,7 @@ def test_all_commands_read_urls(
     s3: ObjectStore, built_on_s3: str, built_once: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     done = robustshards("verify", built_on_s3, "--deep", "--samples", 5)
-    assert (done.returncode, "24 samples in 8 shards: no faults" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert (done.returncode, "24 samples in 8 files: no faults" in done.stdout) == (0, True), done.stdout + done.stderr
     assert robustshards("preview", built_on_s3, "--out", tmp_path / "page.html").returncode == 0
     assert robustshards("export", built_on_s3, "--to", "imagefolder", "--out", tmp_path / "folders").returncode == 0
     assert len(list((tmp_path / "folders").rglob("*.JPEG"))) == 24

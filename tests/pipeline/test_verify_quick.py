@@ -123,7 +123,7 @@ def test_sizes_of_shards_with_failed_samples_are_correct(built: Path, robustshar
 
 def test_exit_codes(built: Path, robustshards: Run) -> None:
     done = robustshards("verify", built, "--quick")
-    assert (done.returncode, done.stdout) == (0, "compared the names and sizes of 24 samples in 8 shards: no faults\n")
+    assert (done.returncode, done.stdout) == (0, "compared the names and sizes of 24 samples in 8 files: no faults\n")
     (built / SHARD).unlink()
     done = robustshards("verify", built, "--quick")
     assert (done.returncode, done.stdout.splitlines()[0]) == (1, f"FAULT {SHARD}: is missing")
