@@ -77,14 +77,19 @@ def load_array_functions() -> None:
 load_array_functions()
 
 LARGEST_MAPPED = 2**25 - 2**14
-"""Bytes of a block that glibc still learns from when it is freed. The largest has 32 MiB with its header."""
+"""Bytes of the largest block from whose release glibc learns: 32 MiB with its header."""
 
-np.empty(LARGEST_MAPPED, np.uint8)
-"""Freed at once, and never written to. Afterwards glibc keeps up to 64 MiB of freed memory for the next image.
 
-It keeps twice as much as the largest block that was freed so far. Before, it returns memory to the kernel after each
-large image; at 1024 x 2048, the page faults of the next one take as long as its arithmetic.
-"""
+def keep_freed_memory() -> None:
+    """Let glibc keep up to 64 MiB of freed memory for the next image, instead of returning it after each large one.
+
+    At 1024 x 2048, the page faults of the next image would take as long as its arithmetic. glibc keeps twice as much as
+    the largest block that was freed so far. This block is freed at once, and never written to.
+    """
+    np.empty(LARGEST_MAPPED, np.uint8)
+
+
+keep_freed_memory()
 
 _HERE = Path(__file__).parent
 
