@@ -255,7 +255,7 @@ def test_only_the_first_faults_are_kept(data: Path, monkeypatch: pytest.MonkeyPa
     assert (len(found.faults), found.further, found.count) == (4, 2, 6)
     *_, more, last = found.lines()
     assert more == "FAULT ... and 2 more"
-    assert last == "checked 3 samples in 1 shard: 6 faults"
+    assert last == "checked 3 samples in 1 file: 6 faults"
     assert found.facts()["fault_count"] == 6
 
 
