@@ -28,12 +28,10 @@ MAX_FAILURES = 100
 MAX_FAILED_STARTS = 10
 """Stop the run after this many workers in a row could not be started: other work items would fail in the same way."""
 
-STRAGGLER_FACTOR, STRAGGLER_MIN_S = 3.0, 5.0
-"""An attempt is a straggler if it takes longer than this factor times the median duration, and this many seconds."""
-
-SLOW_FACTOR = 1.5
-"""A worker is slow if its latest attempt took longer than this factor times the mean duration. Its next attempt is a
-straggler as soon as it is expected to need this factor times the median duration more."""
+STRAGGLER_FACTOR, STRAGGLER_MIN_S = 1.5, 5.0
+"""An attempt is a straggler if it takes longer than this factor times the median duration, and this many seconds.
+A worker is slow if its latest attempt took longer than this factor times the mean duration. Its next attempt is a
+straggler as soon as it is expected to need as long as that from now on."""
 
 FINISH_S = 10.0
 """Maximum time that an interrupted run waits for workers to publish their next parts, in seconds."""
@@ -183,12 +181,10 @@ class Scheduler(Generic[Work, Counts]):
         """Yield work items that take too long, or will, and are not duplicated yet, the oldest first."""
         if not self._seconds:
             return
-        now, typical = self._engine.now(), median(self._seconds)
-        latest = now - max(STRAGGLER_MIN_S, STRAGGLER_FACTOR * typical)
-        until = now + max(STRAGGLER_MIN_S, SLOW_FACTOR * typical)
+        now, limit = self._engine.now(), max(STRAGGLER_MIN_S, STRAGGLER_FACTOR * median(self._seconds))
         runs = self._running
-        old = takewhile(lambda run: run.since < latest, runs.values())  # oldest first
-        slow = (runs[each] for each, took in self._slow.items() if each in runs and runs[each].since + took > until)
+        old = takewhile(lambda run: now - run.since > limit, runs.values())  # oldest first
+        slow = (run for each, took in self._slow.items() if (run := runs.get(each)) and run.since + took - now > limit)
         found = {run.record.index: run.record for run in chain(old, slow)}
         yield from (record for record in found.values() if len(record.workers) == 1)
 
@@ -253,7 +249,7 @@ class Scheduler(Generic[Work, Counts]):
         self._idle[worker] = None
         seconds = self._engine.now() - run.since
         self._seconds.append(seconds)
-        if seconds > SLOW_FACTOR * sum(self._seconds) / len(self._seconds):
+        if seconds > STRAGGLER_FACTOR * sum(self._seconds) / len(self._seconds):
             self._slow[worker] = seconds
         else:
             self._slow.pop(worker, None)

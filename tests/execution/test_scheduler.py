@@ -184,7 +184,7 @@ def test_a_straggler_is_duplicated_and_killed() -> None:
 
 
 def test_items_below_the_limit_are_not_stragglers() -> None:
-    """The limit is three times the median, which is 10 s."""
+    """The limit is the factor times the median, which is 10 s."""
     slow = STRAGGLER_FACTOR * 10
     seconds = {"a": 10.0, "b": 10.0, "c": 10.0, "d": slow}
     outcome = run(
