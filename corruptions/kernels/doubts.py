@@ -7,9 +7,10 @@ proven bound, and computes again, in the published order, only values within the
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.vectors import trailing_zeros
 
 WORD = 8
-"""Marks that are read at once."""
+"""Marks that are read at once, each in a byte."""
 
 UNIT_ROUNDOFF = 2.0**-24
 """Largest relative error of a rounding to float32."""
@@ -28,17 +29,16 @@ def truncate(row, below, above, target):
 
 @kernel
 def positions(marks, found):
-    """Write the positions of the marks that are not 0 to ``found``, and return their number.
+    """Write the positions of the marks, which are 0 or 1, that are 1 to ``found``, and return their number.
 
     The number of marks must be a multiple of WORD.
     """
-    count, words = 0, marks.view(np.uint64)
+    count, words = 0, marks.view(np.int64)
     for i in range(words.size):
-        if words[i] != 0:
-            for k in range(WORD * i, WORD * (i + 1)):
-                if marks[k] != 0:
-                    found[count] = k
-                    count += 1
+        word = words[i]
+        while word != 0:
+            found[count] = WORD * i + (trailing_zeros(word) >> 3)
+            word, count = word & (word - 1), count + 1
     return count
 
 

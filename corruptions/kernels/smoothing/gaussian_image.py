@@ -33,8 +33,8 @@ BRIDGE = 64
 
 ONE = np.uint16(1)
 
-MANY = 8
-"""Number of undecided values in a row from which on flat areas are searched."""
+MANY = 16
+"""Flat areas of a row are searched if at least one of this many values is undecided."""
 
 
 class ImageFilter(NamedTuple):
@@ -171,7 +171,7 @@ def settle_flat(levels, repeats, others, radius, channels, flat, target, found, 
     width, margin, kept = levels.size, radius * channels, 0
     same, settled = np.ones(width + margin, np.uint8), np.full(channels, -channels - 1)
     for i in range(width):  # whether a column of equal pixels continues that to its left
-        same[i] = np.uint8(repeats[i] >= others)
+        same[i] = np.uint8(repeats[i] >= np.uint16(others))
     earlier, later, joined = levels[: width - channels], levels[channels:], same[channels:width]
     for i in range(joined.size):
         joined[i] &= np.uint8(earlier[i] == later[i])
@@ -216,7 +216,7 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
         for y in range(top, min(top + BAND, height)):
             levels, target = lines[y - top][:width], out[y]
             undecided = truncate_marked(levels, least, most, target, marks, found)
-            if undecided >= MANY:
+            if undecided * MANY >= width:
                 radius = half.size - 1
                 last = min(y + radius, height - 1)
                 equal, others = repeats[last % count], last - max(y - radius, 0)
@@ -228,7 +228,8 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
                     end += 1
                 start, stop = max(found[begin] - margin, 0), min(found[end - 1] + margin + 1, width)
                 sum_columns(source, half, y, start, sums[margin + start : margin + stop])
-                extend(sums, margin, margin + width, channels)
+                if start == 0 or stop == width:
+                    extend(sums, margin, margin + width, channels)
                 for i in found[begin:end]:
                     target[i] = published_level(sums, half, margin + i, channels)
                 decided = end
