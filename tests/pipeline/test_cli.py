@@ -15,6 +15,7 @@ import pytest
 import typer
 from rich.console import Console
 
+from corruptions.catalogue import PROFILES
 from pipeline.builder.build import run_build
 from pipeline.builder.dry_run import DryRun, dry_run
 from pipeline.builder.plan import Missing, Plan
@@ -53,9 +54,16 @@ def test_list_names_everything(robustshards: Run) -> None:
         assert {name for name in facts[kind] if f"{name} " not in shown} == (clean if kind == "recipes" else set())
 
 
-def test_list_shows_only_rows_with_the_word(robustshards: Run) -> None:
-    names = [line.split()[0] for line in robustshards("list", "glass").stdout.splitlines() if line]
-    assert names == ["corruption", "glass_blur"]
+@pytest.mark.parametrize(
+    ("word", "names"), [("glass", ["corruption", "glass_blur"]), ("profiles", ["profile", *PROFILES])]
+)
+def test_list_shows_rows_with_the_word_or_the_table_of_this_name(
+    word: str, names: list[str], robustshards: Run
+) -> None:
+    assert [line.split()[0] for line in robustshards("list", word).stdout.splitlines() if line] == names
+
+
+def test_list_with_a_word_shows_clean_recipes_and_json(robustshards: Run) -> None:
     assert "imagenet-c-clean" in robustshards("list", "clean").stdout
     facts = json.loads(robustshards("list", "GLASS", "--json").stdout)
     assert {table: list(rows) for table, rows in facts.items() if rows} == {

@@ -20,8 +20,8 @@ class ListSettings(Printing):
     """A list.
 
     Attributes:
-        word: Show only the rows that contain this text, e.g. blur. Recipes of clean images are shown if it contains
-            clean.
+        word: Show only the rows that contain this text, e.g. blur, or the table of this name, e.g. recipes. Recipes of
+            clean images are shown if it contains clean.
     """
 
     word: str = setting("", text("WORD"), "Rows", ARGUMENT)
@@ -36,6 +36,11 @@ def list_all(settings: ListSettings) -> None:
     from pipeline.tasks import library as task_library
     from pipeline.transforms.registry import FAMILIES
 
+    word = settings.word.lower()
+
+    def shown(table: str, cells: Iterable[object]) -> bool:
+        return word == table.replace("_", "-") or word in " ".join(map(str, cells)).lower()
+
     titles = {name: recipes.load(name).title for name in recipes.shipped()}
     tasks = {name: task_library.read(name) for name in task_library.shipped()}
     listings = {name: family.listed() for name, family in FAMILIES.items()}
@@ -48,32 +53,27 @@ def list_all(settings: ListSettings) -> None:
             "profiles": {name: PROFILE_SIDES.get(name) for name in PROFILES},
         }
         print_json(**{
-            table: {name: fact for name, fact in rows.items() if _contains((name, fact), settings.word)}
+            table: {name: fact for name, fact in rows.items() if shown(table, (name, fact))}
             for table, rows in facts.items()
         })  # fmt: skip
         return
-    shown_titles = [
-        (name, title) for name, title in titles.items() if recipes.CLEAN not in name or "clean" in settings.word.lower()
-    ]
+    shown_titles = [(name, title) for name, title in titles.items() if recipes.CLEAN not in name or "clean" in word]
     families = (
         (name, family.title, len(family.names), ", ".join(family.groups), shown_levels(family.levels))
         for name, family in FAMILIES.items()
     )
-    tables: list[tuple[Iterable[str], Iterable[tuple[object, ...]], str]] = [
-        (("recipe", "builds"), shown_titles, ""),
-        (("task", "role", "images"), [(name, task.role, task.title) for name, task in tasks.items()], ""),
-        (("family", "description", "transforms", "groups", "levels"), families, ""),
-        *((listing.columns, listing.rows, listing.note) for listing in listings.values()),
-        (
-            ("profile", "image size"),
-            [(name, f"{n} x {n}" if (n := PROFILE_SIDES.get(name)) else "any") for name in PROFILES],
-            "",
-        ),
+    sides = [(name, f"{n} x {n}" if (n := PROFILE_SIDES.get(name)) else "any") for name in PROFILES]
+    tables: list[tuple[str, Iterable[str], Iterable[tuple[object, ...]], str]] = [
+        ("recipes", ("recipe", "builds"), shown_titles, ""),
+        ("tasks", ("task", "role", "images"), [(name, task.role, task.title) for name, task in tasks.items()], ""),
+        ("families", ("family", "description", "transforms", "groups", "levels"), families, ""),
+        *((name, listing.columns, listing.rows, listing.note) for name, listing in listings.items()),
+        ("profiles", ("profile", "image size"), sides, ""),
     ]
     found = [
         (columns, rows, note)
-        for columns, every, note in tables
-        if (rows := [row for row in every if _contains(row, settings.word)])
+        for table, columns, every, note in tables
+        if (rows := [row for row in every if shown(table, row)])
     ]
     if not found:
         raise UserError(f"no row contains {settings.word!r}: give another word, or none to list all")
@@ -82,10 +82,6 @@ def list_all(settings: ListSettings) -> None:
         if note:
             print_line(note)
             print_line("")
-
-
-def _contains(cells: Iterable[object], word: str) -> bool:
-    return word.lower() in " ".join(map(str, cells)).lower()
 
 
 def _facts(family: Family) -> dict[str, Any]:
