@@ -16,20 +16,9 @@ UNIT_ROUNDOFF = 2.0**-24
 """Largest relative error of a rounding to float32."""
 
 
-@inlined
-def truncate(row, below, above, target):
-    """Write ``row + below``, truncated, to ``target`` (uint8). Return how many values ``row + above`` would change."""
-    count = np.int32(0)
-    for i in range(target.size):
-        lower = np.int32(row[i] + below)
-        target[i] = np.uint8(lower)
-        count = np.int32(count + np.int32(np.int32(row[i] + above) - lower))
-    return count
-
-
 @kernel
 def positions(marks, found):
-    """Write the positions of the marks, which are 0 or 1, that are 1 to ``found``, and return their number.
+    """Write the positions of the marks that are 1, not 0, to ``found``, and return their number.
 
     The number of marks must be a multiple of WORD.
     """
@@ -42,21 +31,19 @@ def positions(marks, found):
     return count
 
 
-@kernel
-def undecided(row, below, above, marks, found):
-    """Write the positions of the values that :func:`truncate` counts to ``found``, and return their number."""
-    for i in range(row.size):
-        marks[i] = np.uint8(np.int32(row[i] + above) != np.int32(row[i] + below))
-    return positions(marks, found)
-
-
 @inlined
 def truncate_marked(row, below, above, target, marks, found):
     """Write the whole part of each value, which is between ``row + below`` and ``row + above``, to ``target`` (uint8).
 
     The positions of those that are undecided are written to ``found``. Returns their number.
     """
-    return undecided(row, below, above, marks, found) if truncate(row, below, above, target) != 0 else 0
+    count = np.int32(0)
+    for i in range(target.size):
+        lower = np.int32(row[i] + below)
+        differs = np.int32(np.int32(row[i] + above) - lower)
+        target[i], marks[i] = np.uint8(lower), np.uint8(differs)
+        count = np.int32(count + differs)
+    return positions(marks, found) if count != 0 else 0
 
 
 @inlined

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import UNIT_ROUNDOFF, truncate
+from corruptions.kernels.doubts import UNIT_ROUNDOFF, marks_for, truncate_marked
 from corruptions.kernels.planes import equal_pixels, to_unit
 from corruptions.kernels.vectors import load, load_half, store
 
@@ -242,28 +242,26 @@ def published_level(image, y, place, down, across):
 
 
 @kernel
-def publish_block(image, y, first, total, error, near, down, across, target):
-    """Replace those values of a block by the published ones that are within the error of an integer.
+def publish_block(image, y, first, stop, near, down, across, target):
+    """Replace values of a block by the published ones: all of them if its pixels and their zooms are equal.
 
     Args:
         image: uint8 (H, W * 3).
         y: The row.
         first: First value of the block, which begins a pixel.
-        total: The values in float32.
-        error: Bound of their error.
-        near: Number of values to replace.
+        stop: The value after its last one.
+        near: Positions of the values to replace otherwise.
         down: The :class:`Grid` of all zooms down the image.
         across: That across the image.
-        target: uint8, as long as ``total``.
+        target: uint8 (W * 3).
     """
-    is_flat = near > total.size // 2 and zooms_are_equal(
-        image, y, first // CHANNELS, total.size // CHANNELS, down, across
-    )
-    for i in range(total.size):
-        if is_flat and i >= CHANNELS:
-            target[i] = target[i - CHANNELS]
-        elif is_flat or np.int32(total[i] + error) != np.int32(total[i] - error):
-            target[i] = published_level(image, y, first + i, down, across)
+    pixels = (stop - first) // CHANNELS
+    if 2 * near.size > stop - first and zooms_are_equal(image, y, first // CHANNELS, pixels, down, across):
+        for i in range(first, stop):
+            target[i] = published_level(image, y, i, down, across) if i < first + CHANNELS else target[i - CHANNELS]
+    else:
+        for i in near:
+            target[i] = published_level(image, y, i, down, across)
 
 
 @kernel
@@ -282,7 +280,7 @@ def average_zooms(image, down, across, rows, shares, blocks, weights, own, error
             row[i] = levels[i]
     zooms, total = scratch(RING * count * pitch, np.float32), scratch(pitch, np.float32)
     uppers, lowers, ready = np.empty(count, np.uint64), np.empty(count, np.uint64), np.full(count, -1)
-    out = np.empty_like(image)
+    out, (marks, found) = np.empty_like(image), marks_for(width)
     for y in range(height):
         for f in range(count):
             top = rows[f, y]
@@ -296,12 +294,13 @@ def average_zooms(image, down, across, rows, shares, blocks, weights, own, error
         for i in range(width):
             total[i] = levels[i] * own
         add_zooms(total[: -(-width // PAIR) * PAIR], zooms, uppers, lowers, shares, y)
-        if truncate(total, -error, error, target):
-            for first in range(0, width, EXACT_BLOCK):
-                values, part = total[first:width][:EXACT_BLOCK], target[first:width][:EXACT_BLOCK]
-                near = truncate(values, -error, error, part)
-                if near:
-                    publish_block(image, y, first, values, error, near, down, across, part)
+        count_near, begin = truncate_marked(total[:width], -error, error, target, marks, found), 0
+        while begin < count_near:
+            first, end = found[begin] // EXACT_BLOCK * EXACT_BLOCK, begin + 1
+            while end < count_near and found[end] < first + EXACT_BLOCK:
+                end += 1
+            publish_block(image, y, first, min(first + EXACT_BLOCK, width), found[begin:end], down, across, target)
+            begin = end
     return out
 
 
