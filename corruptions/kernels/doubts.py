@@ -12,6 +12,9 @@ from corruptions.kernels.vectors import trailing_zeros
 WORD = 8
 """Marks that are read at once, each in a byte."""
 
+BLOCK, MANY = 48, 24
+"""Values that are published together, whole pixels, and the number of undecided ones above which they may be flat."""
+
 UNIT_ROUNDOFF = 2.0**-24
 """Largest relative error of a rounding to float32."""
 
@@ -51,3 +54,12 @@ def marks_for(size):
     """Return arrays for the marks and positions of ``size`` values."""
     padded = -(-size // WORD) * WORD
     return np.zeros(padded, np.uint8), np.empty(padded, np.int64)
+
+
+@inlined
+def block_of(found, k):
+    """Return the first value of the block with the position ``found[k]``, and the index after its last position."""
+    first, stop = found[k] // BLOCK * BLOCK, k
+    while stop < found.size and found[stop] < first + BLOCK:
+        stop += 1
+    return first, stop

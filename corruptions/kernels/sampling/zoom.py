@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import UNIT_ROUNDOFF, marks_for, truncate_marked
+from corruptions.kernels.doubts import MANY, UNIT_ROUNDOFF, block_of, marks_for, truncate_marked
 from corruptions.kernels.planes import equal_pixels, to_unit
 from corruptions.kernels.vectors import load, load_half, store
 
@@ -27,9 +27,6 @@ PAIR = 32
 
 RING = 4
 """Rows of each zoom that are kept: two around an output row, and one or two for the next ones."""
-
-EXACT_BLOCK = 48
-"""Values that are examined together, whole pixels."""
 
 
 class Grid(NamedTuple):
@@ -209,10 +206,10 @@ def add_zooms(total, zooms, uppers, lowers, shares, y):
 
 
 @inlined
-def zooms_are_equal(image, y, x, count, down, across):
-    """Return whether ``count`` pixels of a row and their zooms are in a rectangle of equal pixels."""
+def zooms_are_equal(image, y, first, last, down, across):
+    """Return whether the pixels first..last of a row and their zooms are in a rectangle of equal pixels."""
     top, bottom = min(y, down.lower[y].min()), max(y + 1, down.lower[y].max() + 2)
-    left, right = min(x, across.lower[x].min()), max(x + count, across.lower[x + count - 1].max() + 2)
+    left, right = min(first, across.lower[first].min()), max(last + 1, across.lower[last].max() + 2)
     return equal_pixels(image, top, bottom, CHANNELS * left, CHANNELS * right)
 
 
@@ -242,26 +239,27 @@ def published_level(image, y, place, down, across):
 
 
 @kernel
-def publish_block(image, y, first, stop, near, down, across, target):
-    """Replace values of a block by the published ones: all of them if its pixels and their zooms are equal.
+def publish_values(image, y, found, down, across, target):
+    """Replace the values at the positions ``found`` of row ``y`` by the published ones.
+
+    In a flat area, all are undecided, and a pixel equals the one before it.
 
     Args:
         image: uint8 (H, W * 3).
         y: The row.
-        first: First value of the block, which begins a pixel.
-        stop: The value after its last one.
-        near: Positions of the values to replace otherwise.
+        found: Positions.
         down: The :class:`Grid` of all zooms down the image.
         across: That across the image.
         target: uint8 (W * 3).
     """
-    pixels = (stop - first) // CHANNELS
-    if 2 * near.size > stop - first and zooms_are_equal(image, y, first // CHANNELS, pixels, down, across):
-        for i in range(first, stop):
-            target[i] = published_level(image, y, i, down, across) if i < first + CHANNELS else target[i - CHANNELS]
-    else:
-        for i in near:
-            target[i] = published_level(image, y, i, down, across)
+    k = 0
+    while k < found.size:
+        first, stop = block_of(found, k)
+        is_flat = stop - k > MANY and zooms_are_equal(image, y, first // 3, found[stop - 1] // 3, down, across)
+        for i in found[k:stop]:
+            is_copy = is_flat and i >= first + CHANNELS
+            target[i] = target[i - CHANNELS] if is_copy else published_level(image, y, i, down, across)
+        k = stop
 
 
 @kernel
@@ -294,13 +292,8 @@ def average_zooms(image, down, across, rows, shares, blocks, weights, own, error
         for i in range(width):
             total[i] = levels[i] * own
         add_zooms(total[: -(-width // PAIR) * PAIR], zooms, uppers, lowers, shares, y)
-        count_near, begin = truncate_marked(total[:width], -error, error, target, marks, found), 0
-        while begin < count_near:
-            first, end = found[begin] // EXACT_BLOCK * EXACT_BLOCK, begin + 1
-            while end < count_near and found[end] < first + EXACT_BLOCK:
-                end += 1
-            publish_block(image, y, first, min(first + EXACT_BLOCK, width), found[begin:end], down, across, target)
-            begin = end
+        near = truncate_marked(total[:width], -error, error, target, marks, found)
+        publish_values(image, y, found[:near], down, across, target)
     return out
 
 

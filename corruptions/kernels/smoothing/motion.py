@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp, hypot
 from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.doubts import MANY, block_of, marks_for, truncate_marked
 from corruptions.kernels.planes import equal_pixels
 from corruptions.kernels.smoothing.gaussian import extend
 from corruptions.kernels.vectors import fill, load, store
@@ -38,9 +38,6 @@ BLOCK = 4
 
 GROUP, BAND = 4, 8
 """Vectors and rows that are summed together."""
-
-EXACT_BLOCK = 48
-"""Values that are examined together, whole pixels of three channels."""
 
 
 @lru_cache(maxsize=256)
@@ -209,10 +206,8 @@ def publish_values(pixels, y, channels, offsets, weights, rule, found, row):
     """
     k = 0
     while k < found.size:
-        first, stop = found[k] // EXACT_BLOCK * EXACT_BLOCK, k
-        while stop < found.size and found[stop] < first + EXACT_BLOCK:
-            stop += 1
-        is_flat = channels == 3 and stop - k > EXACT_BLOCK // 2
+        first, stop = block_of(found, k)
+        is_flat = channels == 3 and stop - k > MANY
         is_flat = is_flat and taps_are_equal(pixels, y, first // 3, found[stop - 1] // 3, offsets)
         for i in found[k:stop]:
             if is_flat and i >= first + 3:
