@@ -39,6 +39,10 @@ SLOW = frozenset({"benchmarked", "ray_address", "references", "robustshards"})
 with the mark ``slow``."""
 
 
+SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
+"""The part of ImageNet-C in the fixture ``built_once``."""
+
+
 RAY = pytest.param("ray", marks=pytest.mark.large)
 """The slow one of two engines that a test tries."""
 
@@ -225,8 +229,7 @@ def build_once(once: Once, robustshards: Run) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def built_once(small_source: Path, build_once: Callable[..., Path]) -> Path:
     """Build 6 images x 2 corruptions x 2 severities in shards of 4. Tests must not change the data set."""
-    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4, "--workers", 2)
-    return build_once("built", "imagenet-c", "--source", small_source, *selection)
+    return build_once("built", "imagenet-c", "--source", small_source, *SELECTION, "--workers", 2)
 
 
 @pytest.fixture(scope="session")

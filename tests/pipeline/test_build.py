@@ -10,11 +10,9 @@ from PIL import Image
 import manifests
 import robustshards as rs
 from pipeline.images.resizers import prepare
-from tests.conftest import Run, write_small_source
+from tests.conftest import SELECTION, Run, write_small_source
 from tests.factories.data_sets import data_digests, rows_of
 from tests.factories.layouts import cifar_10, imagenet_boxes, pixels
-
-SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
 
 
 def test_bytes_do_not_depend_on_workers_order_or_folder(

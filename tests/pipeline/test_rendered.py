@@ -1,10 +1,7 @@
 """Rendered data sets: equal to built ones in every reader, and safe where their source or folder changes."""
 
-import gc
 import json
-import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,31 +17,11 @@ from pipeline.datasets.paths import file_digest
 from pipeline.datasets.rendered import Rendered
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import UserError
-from pipeline.render import prepared_cache
-from pipeline.render.prepared_cache import DIGESTS_FILE, PIXELS_FILE
 from pipeline.storage import trusted_locations
-from tests.conftest import Run
+from tests.conftest import SELECTION, Run
 from tests.factories.evaluator import content, evaluated, outcome
 
-SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
-"""The part of ImageNet-C in the fixture ``built_once``."""
-
-
 NAMES = ("rendered", "built")
-
-
-@pytest.fixture(scope="module")
-def rendered_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, robustshards: Run) -> Path:
-    """Render what the fixture ``built_once`` builds. Tests must not change the folder."""
-    folder = tmp_path_factory.mktemp("rendered") / "data"
-    done = robustshards.succeed("render", "imagenet-c", "--source", small_source, "--out", folder, *SELECTION)
-    assert f"{folder} stands for 24 samples: 6 images x 4 conditions" in done.stdout
-    return folder
-
-
-@pytest.fixture
-def own_source(small_source: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(small_source, tmp_path / "own source")
 
 
 def render(source: Path, out: Path, robustshards: Run, *options: object) -> Path:
@@ -259,14 +236,6 @@ def test_changed_settings_are_refused_before_they_take_memory(
         next(open_data_set(str(tmp_path / "data")).samples())
 
 
-def test_readers_close_the_files_of_the_cache(rendered_once: Path, tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(5):
-        pixels_of(cached(rendered_once, tmp_path))
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
-
-
 def test_folders_of_other_data_sets_are_refused(
     own_source: Path, built: Path, tmp_path: Path, robustshards: Run
 ) -> None:
@@ -294,121 +263,6 @@ def test_options_of_rendered_sets_are_refused_for_shards(built_once: Path, tmp_p
 def test_data_sets_are_shown_briefly(rendered_once: Path, built_once: Path) -> None:
     assert repr(rs.open(rendered_once)) == f"<Rendered data set 'imagenet-c' in {rendered_once}>"
     assert repr(rs.open(built_once)) == f"<Built data set 'imagenet-c' in {built_once}>"
-
-
-def cached(data: Path, cache: Path) -> Rendered:
-    opened = open_data_set(str(data), cache=str(cache))
-    assert isinstance(opened, Rendered)
-    return opened
-
-
-def pixels_of(data: Rendered) -> list[bytes]:
-    return [sample.pixels().tobytes() for sample in data.samples()]
-
-
-def test_cache_states_its_size_and_holds_prepared_photographs(rendered_once: Path, tmp_path: Path) -> None:
-    data = cached(rendered_once, tmp_path)
-    text = data.prepare_cache()
-    assert "6 prepared photographs, up to 0.9 MB, in" in text
-    assert str(tmp_path) in text
-    expected = pixels_of(data)
-    (file,) = tmp_path.rglob(PIXELS_FILE)
-    assert file.stat().st_size == 6 * 37 * 4096
-    assert file.parent.parent.stat().st_mode & 0o077 == 0
-    assert pixels_of(cached(rendered_once, tmp_path)) == expected
-
-
-def damage(file: Path) -> None:
-    with open(file, "r+b") as opened:
-        opened.seek(37 * 4096 + 1000)
-        opened.write(b"damaged")
-
-
-def exchange(file: Path) -> None:
-    """Exchange pixels and digests of two photographs together."""
-    for path, size in ((file, 37 * 4096), (file.with_name(DIGESTS_FILE), 32)):
-        content = path.read_bytes()
-        path.write_bytes(content[size : 2 * size] + content[:size] + content[2 * size :])
-
-
-@pytest.mark.parametrize("change", [damage, exchange])
-def test_changed_entries_of_the_cache_are_made_again(
-    change: Callable[[Path], None], rendered_once: Path, tmp_path: Path
-) -> None:
-    expected = pixels_of(cached(rendered_once, tmp_path))
-    (file,) = tmp_path.rglob(PIXELS_FILE)
-    before = file.read_bytes()
-    change(file)
-    assert pixels_of(cached(rendered_once, tmp_path)) == expected
-    assert file.read_bytes() == before
-
-
-def test_cache_is_not_written_through_a_link(rendered_once: Path, tmp_path: Path) -> None:
-    expected = pixels_of(cached(rendered_once, tmp_path / "cache"))
-    (file,) = tmp_path.rglob(PIXELS_FILE)
-    file.rename(tmp_path / "elsewhere")
-    file.symlink_to(tmp_path / "elsewhere")
-    data = cached(rendered_once, tmp_path / "cache")
-    assert "Too many levels of symbolic links" in data.prepare_cache()
-    assert pixels_of(data) == expected
-
-
-def test_cache_at_a_url_is_refused(rendered_once: Path) -> None:
-    with pytest.raises(UserError, match="invalid --cache s3://bucket/cache: use a folder of this machine"):
-        open_data_set(str(rendered_once), cache="s3://bucket/cache").prepare_cache()
-
-
-def test_cache_is_used_instead_of_decoding(
-    rendered_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = pixels_of(cached(rendered_once, tmp_path))
-    monkeypatch.setattr("pipeline.render.renderer.Renderer.decode", None)
-    assert pixels_of(cached(rendered_once, tmp_path)) == expected
-
-
-def test_full_cache_keeps_the_first_photographs(
-    rendered_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prepared_cache, "LIMIT_BYTES", 2 * 37 * 4096)
-    data = cached(rendered_once, tmp_path)
-    assert "2 prepared photographs" in data.prepare_cache()
-    assert pixels_of(data) == pixels_of(cached(rendered_once, tmp_path))
-    (file,) = tmp_path.rglob(PIXELS_FILE)
-    assert file.stat().st_size == 2 * 37 * 4096
-
-
-@pytest.mark.parametrize("name", [PIXELS_FILE, DIGESTS_FILE])
-def test_cache_that_cannot_be_written_is_left_out(name: str, rendered_once: Path, tmp_path: Path) -> None:
-    expected = pixels_of(cached(rendered_once, tmp_path / "cache"))
-    (file,) = tmp_path.rglob(name)
-    file.unlink()
-    file.mkdir()  # any error of the file system, for example a full disk
-    data = cached(rendered_once, tmp_path / "cache")
-    text = data.prepare_cache()
-    assert text == f"no cache of prepared photographs (cannot write {file.parent}: Is a directory)"
-    assert pixels_of(data) == expected
-
-
-def test_caches_of_other_preparations_make_room(
-    rendered_once: Path, own_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robustshards: Run
-) -> None:
-    cache = tmp_path / "cache"
-    monkeypatch.setattr(prepared_cache, "LIMIT_BYTES", 8 * 37 * 4096)
-    pixels_of(cached(rendered_once, cache))
-    (own_source / "class0" / "image0.png").unlink()
-    other = cached(render(own_source, tmp_path / "data", robustshards), cache)
-    other.prepare_cache()
-    pixels_of(other)
-    (file,) = cache.rglob(PIXELS_FILE)
-    assert file.stat().st_size == 5 * 37 * 4096
-
-
-def test_cache_that_others_can_write_is_refused(rendered_once: Path, tmp_path: Path) -> None:
-    cached(rendered_once, tmp_path).prepare_cache()
-    (folder,) = tmp_path.iterdir()
-    folder.chmod(0o777)
-    with pytest.raises(UserError, match=r"can be written by other users.*--cache off"):
-        cached(rendered_once, tmp_path).prepare_cache()
 
 
 def test_render_in_python_keeps_its_folder_in_the_cache(small_source: Path) -> None:

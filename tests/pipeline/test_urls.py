@@ -23,15 +23,13 @@ from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import LocalStore, UrlStore, find_place, open_store, read_ahead
 from tests.chaos.log import Log
 from tests.chaos.proxy import FaultProxy, cut
-from tests.conftest import ROOT, Run, write_small_source
+from tests.conftest import ROOT, SELECTION, Run, write_small_source
 from tests.factories.ceph import ceph
 from tests.factories.data_sets import data_digests
 from tests.factories.evaluator import evaluated
 from tests.factories.impatient import StrandedWorker, impatient
 from tests.factories.layouts import cifar_10
 from tests.factories.object_store import ObjectStore, object_store, upload
-
-SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
 
 
 @pytest.fixture(scope="module", params=[object_store, pytest.param(ceph, marks=pytest.mark.large)])

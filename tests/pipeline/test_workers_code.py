@@ -14,11 +14,10 @@ from pipeline.errors import UserError
 from pipeline.execution.processes import MAX_WORKERS
 from pipeline.execution.ray_cluster import cluster
 from pipeline.software import PACKAGES, installation
-from tests.conftest import RAY, ROOT, Run
+from tests.conftest import RAY, ROOT, SELECTION, Run
 from tests.factories.commands import PROGRAM
 from tests.factories.data_sets import data_digests
 
-SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
 HOSTILE = ("pipeline.py", "numpy.py", "corruptions/__init__.py", "sitecustomize.py", "ray.py", "multiprocessing.py")
 
 
