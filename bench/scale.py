@@ -22,7 +22,6 @@ import manifests
 from bench import images, scheduling, worker_times
 from bench.driver import PLANNED, WORKERS, Drive
 from bench.report import table
-from bench.simulated_cluster import Trouble
 from pipeline.builder.doctor import processor
 from pipeline.datasets.paths import MANIFEST_FILE
 
@@ -187,7 +186,7 @@ def run_simulations() -> tuple[str, float]:
     photographs = images.photographs(FOLDER / "photographs").resolve()
     times = worker_times.measure(photographs, FOLDER / "scratch")
     runs = scheduling.simulations(times)
-    busy = scheduling.mean(runs[scheduling.WANTED_WORKERS, Trouble()], lambda run: run.busy)
+    busy = scheduling.mean(runs[scheduling.WANTED], lambda run: run.busy)
     return scheduling.section(times, runs), busy
 
 

@@ -11,33 +11,44 @@ from pipeline.builder.doctor import processor
 from pipeline.builder.plan import make_plan
 from pipeline.recipes import library
 
-IMAGES = 50_000
+Cluster = tuple[int, int, Trouble]
+"""Numbers of photographs and of workers, and faults."""
 
-CLUSTERS = ((256, NO_TROUBLE), (256, Trouble()), (1000, NO_TROUBLE), (1000, Trouble()))
-"""Number of workers and faults of each cluster."""
+VALIDATION, TRAINING = 50_000, 1_281_167
+"""Numbers of ImageNet's photographs."""
+
+WANTED, WANTED_BUSY = (VALIDATION, 256, Trouble()), 0.9
+"""Required minimum of the busy fraction on this cluster."""
+
+CLUSTERS: Sequence[Cluster] = (
+    (VALIDATION, 256, NO_TROUBLE),
+    WANTED,
+    (VALIDATION, 1000, NO_TROUBLE),
+    (VALIDATION, 1000, Trouble()),
+    (TRAINING, 1000, Trouble()),
+)
 
 SEEDS = 10
-
-WANTED_WORKERS, WANTED_BUSY = 256, 0.9
-"""Required minimum of the busy fraction on this number of workers with faults."""
 
 Figure = Callable[[Simulation], float]
 
 
-def simulations(times: WorkerTimes, images: int = IMAGES) -> dict[tuple[int, Trouble], list[Simulation]]:
+def simulations(times: WorkerTimes) -> dict[Cluster, list[Simulation]]:
     """Simulate each cluster with each seed.
 
     Raises:
         ValueError: A simulated build did not make every shard exactly once.
     """
-    plan = make_plan(library.load("imagenet-c"), Listing(images))
+    plans = {images: make_plan(library.load("imagenet-c"), Listing(images)) for images in (VALIDATION, TRAINING)}
     runs = {}
-    for workers, trouble in CLUSTERS:
-        runs[workers, trouble] = [
+    for cluster in CLUSTERS:
+        images, workers, trouble = cluster
+        plan = plans[images]
+        runs[cluster] = [
             simulate(plan, images=images, workers=workers, times=times, trouble=trouble, seed=seed)
             for seed in range(SEEDS)
         ]
-        for run in runs[workers, trouble]:
+        for run in runs[cluster]:
             if (run.counts.shards, run.counts.samples.total()) != (plan.shards, plan.samples):
                 raise ValueError(f"a simulated build made {run.counts.shards} shards, expected {plan.shards}")
     return runs
@@ -62,9 +73,12 @@ ROWS: Sequence[tuple[str, Figure, str, bool]] = (
 """Title, figure and format of each row, and whether the range over the seeds is shown."""
 
 
-def section(times: WorkerTimes, runs: dict[tuple[int, Trouble], list[Simulation]]) -> str:
+def section(times: WorkerTimes, runs: dict[Cluster, list[Simulation]]) -> str:
     """Return the section as Markdown."""
-    heads = (f"{workers:,}, {'no faults' if each == NO_TROUBLE else 'some slow or lost'}" for workers, each in runs)
+    heads = (
+        f"{workers:,} for {images:,}, {'no faults' if trouble == NO_TROUBLE else 'some slow or lost'}"
+        for images, workers, trouble in runs
+    )
     rows = []
     for name, figure, form, ranged in ROWS:
         cells = []
@@ -76,8 +90,7 @@ def section(times: WorkerTimes, runs: dict[tuple[int, Trouble], list[Simulation]
     outputs, trouble = times.outputs.values(), Trouble()
     return SECTION.format(
         heading=HEADING,
-        images=IMAGES,
-        table=table(("workers", *heads), rows),
+        table=table(("workers, photographs", *heads), rows),
         photograph=times.photograph * 1e3,
         output=statistics.mean(outputs) * 1e3,
         least=min(outputs) * 1e3,
@@ -92,7 +105,7 @@ def section(times: WorkerTimes, runs: dict[tuple[int, Trouble], list[Simulation]
         machine=processor(),
         cpus=os.cpu_count(),
         wanted=WANTED_BUSY,
-        wanted_workers=WANTED_WORKERS,
+        wanted_workers=WANTED[1],
     )
 
 
@@ -101,7 +114,7 @@ HEADING = "## A build on a simulated cluster"
 SECTION = """{heading}
 
 The real scheduler with a simulated clock and simulated workers. The plan and its division into work items are those of
-a real build: {images:,} photographs x 75 outputs (ImageNet-C, shards of 1,000).
+a real build: 75 outputs of each photograph (ImageNet-C, shards of 1,000).
 
 - Workers need the CPU time that was measured on {machine}, {cpus} cores: {photograph:.2f} ms to read, decode and
   prepare a photograph, {output:.2f} ms per output ({least:.2f} to {most:.2f} by condition), {start:.2f} s to start.
@@ -116,7 +129,7 @@ Means over {seeds} seeds; brackets contain the range over the seeds:
 {table}
 
 The workers' time is counted from the end of their start to the end of the build or to their loss. Photographs are
-prepared again because a block is divided among several workers, each of which decodes its photographs. Useful work is
-work that a single worker would also do. The command fails if busy is below {wanted} on {wanted_workers} workers of
-which some are slow or lost.
+prepared again because a block is divided among several workers, each of which decodes its photographs; the fewer blocks
+per worker, the more. Useful work is work that a single worker would also do. The command fails if busy is below
+{wanted} on {wanted_workers} workers of which some are slow or lost.
 """

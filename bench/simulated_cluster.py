@@ -9,7 +9,7 @@ from time import process_time
 from bench.simulated_engine import SimulatedEngine, Timed
 from bench.worker_times import WorkerTimes
 from pipeline.builder.counts import BuildCounts
-from pipeline.builder.plan import Plan, WorkItem, make_blocks, pieces_per_block
+from pipeline.builder.plan import Plan, WorkItem, divided, division, make_blocks
 from pipeline.builder.worker import REPORT_EVERY_S
 from pipeline.execution.base import AttemptFinished, WorkerDied, WorkerReported, WorkerStarted
 from pipeline.execution.scheduler import Scheduler
@@ -193,8 +193,9 @@ def simulate(plan: Plan, *, images: int, workers: int, times: WorkerTimes, troub
     work = images * (times.photograph + sum(times.outputs.values()))
     engine = SimulatedCluster(workers, times, trouble, work / workers, seed)
     scheduler = Scheduler(engine, workers)
-    pieces = pieces_per_block(plan.blocks, workers, tasks)
-    items = (piece for block in make_blocks(plan, Listing(images)) for piece in block.split(pieces))
+    items = divided(
+        make_blocks(plan, Listing(images)), *division(plan.blocks, workers, tasks, equal=False), WorkItem.split
+    )
     tally, prepared = Tally(BuildCounts), set[int]()
     making = again = 0.0
     finished = failed = 0

@@ -18,9 +18,10 @@ from pipeline.builder.plan import (
     Missing,
     Plan,
     WorkItem,
+    divided,
+    division,
     make_blocks,
     missing_blocks,
-    pieces_per_block,
 )
 from pipeline.builder.preflight import prepare
 from pipeline.builder.quota import Quota, Withheld, estimated_bytes
@@ -164,9 +165,10 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
         self.result.workers = workers
         missing = self._missing
         shared = SHARED_COST_OF_SEQUENCES if self.plan.recipe.family.sequences else SHARED_COST
-        pieces = pieces_per_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
+        tasks, equal = -(-missing.shards // missing.blocks), self._crew.address is None
+        whole, pieces = division(missing.blocks, workers, tasks, equal, shared)
         blocks = missing_blocks(make_blocks(self.plan, self._source), self._committed.done)
-        yield from self._quota.rounds(piece for block in blocks for piece in self._split(block, pieces))
+        yield from self._quota.rounds(divided(blocks, whole, pieces, self._split))
 
     def handle(self, event: Event[BuildCounts, WorkItem], tally: Tally[BuildCounts]) -> None:
         """Update the quota, record work items that are given up, and notify the watcher."""

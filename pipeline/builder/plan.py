@@ -4,7 +4,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
 from os.path import splitext
@@ -30,7 +30,8 @@ SHARED_COST, SHARED_COST_OF_SEQUENCES = 3, 0
 The second value is for recipes that make sequences."""
 
 MANY_WORKERS, SLOWDOWN = 50, 3
-"""From this number of workers on, some are assumed to be slow, and to take this many times as long as the others."""
+"""From this number of workers on, some of a cluster are assumed to be slow, and to take this many times as long as the
+others."""
 
 
 @dataclass(frozen=True)
@@ -269,26 +270,38 @@ def missing_blocks(blocks: Iterator[WorkItem], done: Set[tuple[int, str]]) -> It
             yield replace(block, tasks=tasks)
 
 
-def pieces_per_block(blocks: int, workers: int, tasks: int, shared: int = SHARED_COST) -> int:
-    """Return the number of pieces per block with the shortest estimated build time; the smallest if there are several.
+def division(blocks: int, workers: int, tasks: int, equal: bool, shared: int = SHARED_COST) -> tuple[int, int]:
+    """Return how many blocks to keep whole, and the number of pieces of each further one, for the shortest build time.
 
-    More pieces keep more workers busy until the end, but each piece decodes the images of its block again. With many
-    workers, the estimate assumes that a slow worker finishes last.
+    More pieces keep more workers busy until the end, but each piece decodes the images of its block again. If all
+    workers are equally fast, whole blocks come first, the same number for each worker, unless dividing all blocks is
+    faster. If not, and there are many, the estimate assumes that a slow worker finishes last.
 
     Args:
         blocks: Number of blocks.
         workers: Number of workers.
         tasks: Number of tasks per block.
+        equal: Whether the workers are equally fast, as those of one machine are.
         shared: Time to decode the images of a block, as a multiple of the time of one task.
     """
+    slowdown = 1 if equal or workers < MANY_WORKERS else SLOWDOWN
 
-    def estimated(pieces: int) -> int:
-        rounds = -(-blocks * pieces // workers)
-        if workers >= MANY_WORKERS:
-            rounds = SLOWDOWN * -(-rounds // SLOWDOWN)
-        return rounds * (shared + -(-tasks // pieces))
+    def estimated(choice: tuple[int, int]) -> int:
+        whole, pieces = choice
+        rounds = -(-(blocks - whole) * pieces // workers)
+        rounds = slowdown * -(-rounds // slowdown)
+        return whole // workers * (shared + tasks) + rounds * (shared + -(-tasks // pieces))
 
-    return min(range(1, tasks + 1), key=estimated)
+    most = blocks // workers * workers if equal else 0
+    return min(((whole, pieces) for whole in (most, 0) for pieces in range(1, tasks + 1)), key=estimated)
+
+
+def divided(
+    blocks: Iterable[WorkItem], whole: int, pieces: int, split: Callable[[WorkItem, int], Iterator[WorkItem]]
+) -> Iterator[WorkItem]:
+    """Yield the first ``whole`` blocks, then the pieces of the others."""
+    for number, block in enumerate(blocks):
+        yield from split(block, 1 if number < whole else pieces)
 
 
 def count_missing(blocks: Iterator[WorkItem]) -> Missing:

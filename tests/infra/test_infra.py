@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.builder.plan import SHARED_COST, SHARED_COST_OF_SEQUENCES, pieces_per_block
+from pipeline.builder.plan import SHARED_COST, SHARED_COST_OF_SEQUENCES, division
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.recipes import library
 from tests.conftest import ROOT
@@ -178,7 +178,8 @@ def test_costs_match_the_benchmark() -> None:
     for row, milliseconds, rows_an_image, blocks in zip(rows, each, (75, 95, 10), (50, 50, 200), strict=False):
         outputs, ms, core_hours, on_256, of_driver, gigabytes, to_write = map(number, row.split("|")[2:9])
         frames = outputs / 50_000 / rows_an_image
-        pieces = pieces_per_block(blocks, 256, rows_an_image, SHARED_COST if frames == 1 else SHARED_COST_OF_SEQUENCES)
+        cost = SHARED_COST if frames == 1 else SHARED_COST_OF_SEQUENCES
+        _, pieces = division(blocks, 256, rows_an_image, False, cost)
         of_a_piece = shared + math.ceil(rows_an_image / pieces) * frames * milliseconds
         longest = math.ceil(blocks * pieces / 256) * 50_000 / blocks * of_a_piece / 1e3
         expected = (milliseconds, outputs * milliseconds / 3.6e6, longest)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.builder.estimate import estimate
-from pipeline.builder.plan import WorkItem, make_blocks, make_plan, pieces_per_block
+from pipeline.builder.plan import WorkItem, divided, division, make_blocks, make_plan
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.images.encoders import Jpeg
 from pipeline.recipes import library
@@ -82,26 +82,41 @@ def test_digests_change_only_with_settings_that_decide_the_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "workers", "tasks", "shared", "pieces"),
+    ("blocks", "workers", "tasks", "equal", "shared", "chosen"),
     [
-        (1, 1, 75, 4, 1),
-        (1, 2, 75, 4, 2),
-        (3, 2, 75, 4, 2),  # three half blocks per worker instead of two whole ones
-        (50, 2, 75, 4, 1),
-        (50, 32, 75, 4, 3),
-        (50, 49, 75, 4, 5),
-        (50, 50, 75, 4, 3),  # a slow worker makes one piece while the others make three
-        (50, 256, 75, 4, 15),
-        (50, 1000, 75, 4, 38),
-        (200, 256, 10, 0, 10),
-        (1, 256, 75, 4, 75),
-        (1, 8, 1, 4, 1),
+        (1, 1, 75, True, 4, (1, 1)),
+        (1, 2, 75, True, 4, (0, 2)),
+        (3, 2, 75, True, 4, (2, 2)),  # a whole block for each worker, then half of the third one
+        (3, 2, 75, False, 4, (0, 2)),
+        (50, 2, 75, True, 4, (50, 1)),
+        (50, 16, 75, True, 3, (48, 8)),
+        (50, 32, 75, True, 4, (32, 5)),
+        (50, 32, 75, False, 4, (0, 3)),
+        (50, 49, 75, True, 4, (49, 38)),
+        (50, 49, 75, False, 4, (0, 5)),
+        (50, 50, 75, True, 4, (50, 1)),
+        (50, 50, 75, False, 4, (0, 3)),  # a slow worker makes one piece while the others make three
+        (50, 256, 75, False, 4, (0, 15)),
+        (50, 1000, 75, False, 4, (0, 38)),
+        (200, 256, 10, False, 0, (0, 10)),
+        (1, 256, 75, False, 4, (0, 75)),
+        (1, 8, 1, True, 4, (0, 1)),
     ],
 )
-def test_pieces_minimise_the_estimated_build_time(
-    blocks: int, workers: int, tasks: int, shared: int, pieces: int
+def test_the_division_minimises_the_estimated_build_time(
+    blocks: int, workers: int, tasks: int, equal: bool, shared: int, chosen: tuple[int, int]
 ) -> None:
-    assert pieces_per_block(blocks, workers, tasks, shared) == pieces
+    assert division(blocks, workers, tasks, equal, shared) == chosen
+
+
+def test_whole_blocks_precede_the_pieces_of_the_others() -> None:
+    source = GeneratedSource(9)
+    plan = make_plan(IMAGENET_C.changed(shards={"size": 2}), source)
+    items = list(divided(make_blocks(plan, source), 3, 2, WorkItem.split))
+    assert [(item.index, len(item.tasks)) for item in items] == [
+        *((0, 75), (1, 75), (2, 75)),
+        *((3, 38), (3, 37), (4, 38), (4, 37)),
+    ]
 
 
 @given(st.integers(1, 40), st.integers(1, 60))

@@ -7,7 +7,7 @@ from statistics import mean
 import pytest
 
 from bench.scale import measure, write_empty_source
-from bench.scheduling import WANTED_BUSY, WANTED_WORKERS
+from bench.scheduling import WANTED, WANTED_BUSY
 from bench.simulated_cluster import NO_TROUBLE, SPREAD, Listing, Simulation, Trouble, simulate
 from bench.worker_times import WorkerTimes
 from pipeline.builder.plan import make_plan
@@ -77,9 +77,9 @@ def test_equal_seeds_give_equal_results() -> None:
 
 
 def test_256_workers_with_faults_are_busy(fewer: int) -> None:
-    runs = [simulated(50, WANTED_WORKERS, Trouble(), seed) for seed in range(3 if fewer == 1 else 1)]
+    runs = [simulated(50, WANTED[1], Trouble(), seed) for seed in range(3 if fewer == 1 else 1)]
     assert mean(run.busy for run in runs) > WANTED_BUSY
-    assert all(run.failed == round(0.01 * WANTED_WORKERS) for run in runs)
+    assert all(run.failed == round(0.01 * WANTED[1]) for run in runs)
 
 
 @pytest.mark.slow
