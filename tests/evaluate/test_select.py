@@ -17,7 +17,7 @@ from pipeline.evaluate.selection.analysis import SelectionSettings, analyse
 from pipeline.evaluate.selection.document import document, prediction_tables, terminal_tables
 from pipeline.tasks import library
 from tests.factories.evaluations import votes, write_evaluation
-from tests.factories.selections import BLOCKS, MODELS, NAMES, write_accuracies, write_csv
+from tests.factories.selections import BLOCKS, MODELS, NAMES, write_csv
 from tests.pipeline.test_hostile_options import refused, run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -49,14 +49,6 @@ BY_SPREAD = """
 """Published correlations by spread (table 3)."""
 
 FILES = ("selection.csv", "selection.html", "selection.json", "selection.md")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with tables of accuracies, which is the current one."""
-    write_accuracies(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 MEASURED = ("--candidates", "candidates.csv", "--natural", "natural.csv")

@@ -12,17 +12,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.selection.accuracies import MAX_NAMES, read_trained
 from pipeline.evaluate.selection.analysis import SelectionSettings, analyse
 from tests.evaluate.test_select import MEASURED, TRAINED, select
-from tests.factories.selections import write_accuracies
 from tests.pipeline.test_hostile_options import refused
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with tables of accuracies, which is the current one."""
-    write_accuracies(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
 
 HEAD = b"model,clean,Blur\n"
 

@@ -22,7 +22,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.models.guards import user_errors
 from pipeline.software import PACKAGES
 
-ADVICE = "write it as package.module:function, without .py, importable from the current folder and without arguments"
+ADVICE = "write it as package.module:function (no .py), importable from the current folder, without arguments"
 
 LIBRARIES = ("timm", "torchvision", "hf")
 """Prefixes of models of libraries, which may be misspelled."""
