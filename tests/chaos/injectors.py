@@ -189,12 +189,17 @@ def _lose(file: Path, random: Random) -> None:
 
 
 def _remove_source(last_class: bool) -> Inject:
-    """Remove a source file of the first class, or of the last one, which the build lists last."""
+    """Remove a source file of the first class, or of the last one, which the build lists last.
+
+    The build lists its source twice: before ``recipe.toml``, and while it hands out work. The first class is listed
+    for the second time once a worker writes a file.
+    """
 
     def inject(scene: Scene) -> str | None:
         classes = sorted(path for path in scene.source.iterdir() if path.is_dir())
         files = sorted(classes[-1 if last_class else 0].iterdir())
-        is_listed = Path(scene.output.location, "recipe.toml").exists()
+        folder = _folder(scene)
+        is_listed = (folder / "recipe.toml").exists() and any(folder.glob(".partial/*"))
         if not _busy(scene) or not (last_class or is_listed) or len(files) < 3:
             return None
         file = scene.random.choice(files[len(files) // 2 :])
