@@ -5,16 +5,18 @@ import logging
 import os
 import secrets
 import socket
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.execution import idle_agent
 from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers, environment
 from pipeline.guardian import guarded
 from pipeline.software import cpu_count
@@ -27,6 +29,12 @@ _SETTINGS = 4
 """HTTP/2 frame type that each side sends first."""
 
 _QUIET: Mapping[str, Any] = MappingProxyType({"log_to_driver": False, "logging_level": logging.ERROR})
+
+_AGENTS = frozenset({"dashboard_agent_command", "runtime_env_agent_command"})
+"""Options of a raylet: the commands of its agents."""
+
+_NO_PORT = -1
+"""Port of an agent that is not in use, as Ray writes it."""
 
 _OBJECT_STORE_BYTES = 80 * 2**20
 """Size of Ray's object store: the minimum that Ray accepts, since no images are sent between processes."""
@@ -83,9 +91,15 @@ class _Cluster:
     The thread lives as long as the cluster, because Ray's processes end with the thread that has started them.
     """
 
-    def __init__(self, workers: int | None, address: str | None) -> None:
+    def __init__(self, workers: int | None, address: str | None, prepare: Callable[[int], object] = int) -> None:
+        """Begin to start or join a cluster. ``prepare`` is called then, with the number of workers."""
         self._thread, self._stack = ThreadPoolExecutor(1), ExitStack()
-        self.workers = self._thread.submit(_enter, workers, address, self._stack)
+        self.workers = self._thread.submit(self._enter, workers, address, prepare)
+
+    def _enter(self, workers: int | None, address: str | None, prepare: Callable[[int], object]) -> int:
+        count = _enter(workers, address, self._stack)
+        prepare(count)
+        return count
 
     def close(self) -> None:
         """Leave the cluster, or stop it if it is local."""
@@ -98,9 +112,15 @@ _EARLY: list[_Cluster] = []
 
 
 @contextmanager
-def early_cluster(workers: int | None) -> Iterator[None]:
-    """Begin to start a local cluster, which the first :func:`cluster` of the block uses."""
-    _EARLY.append(_Cluster(workers, None))
+def early_cluster(workers: int | None, prepare: Callable[[int], object]) -> Iterator[None]:
+    """Begin to start a local cluster, which the first :func:`cluster` of the block uses.
+
+    Args:
+        workers: Number of workers; None for one per CPU.
+        prepare: Called with the number of workers, in another thread, when the cluster has started.
+    """
+    import_ray()  # here, because the imports of two threads delay each other, and what starts next can wait for Ray
+    _EARLY.append(_Cluster(workers, None, prepare))
     try:
         yield
     finally:
@@ -186,12 +206,16 @@ def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
 def _few_processes(ray: Any) -> Iterator[None]:
     """Start a cluster in the block without the processes that its jobs do not need.
 
-    They are the server of the dashboard, the log monitor, the autoscaler and the exporter of metrics, which take most
-    of the time of a start. Ray has no options for them, but starts no exporter if its packages are not installed.
+    They are the server of the dashboard, the log monitor, the autoscaler, the exporter of metrics and the agents, which
+    take most of the time of a start. Ray has no options for them, but starts no exporter if its packages are not
+    installed. Without the agents, workers cannot get another runtime environment than this process, such as the one
+    that ``uv run`` asks for.
     """
-    node, utils = ray._private.node.Node, ray._private.utils
+    node, utils, services = ray._private.node.Node, ray._private.utils, ray._private.services
     replacements: list[tuple[Any, str, Any]] = [
         (utils, "get_dashboard_dependency_error", lambda: ImportError("not used")),
+        (ray._private.worker, "_maybe_modify_runtime_env", _do_nothing),
+        (services, "start_ray_process", partial(_start_without_agents, services.start_ray_process, ray._raylet)),
         *((node, name, _do_nothing) for name in ("start_api_server", "start_log_monitor", "start_monitor")),
     ]
     with ExitStack() as stack:
@@ -203,7 +227,19 @@ def _few_processes(ray: Any) -> Iterator[None]:
 
 
 def _do_nothing(*_: Any, **__: Any) -> None:
-    """Start no process."""
+    """Start no process, or use no runtime environment."""
+
+
+def _start_without_agents(start: Callable[..., Any], raylet: Any, command: list[str], *args: Any, **kwargs: Any) -> Any:
+    """Start a process of Ray; let a raylet start idle processes as its agents, whose ports are written for it."""
+    options = dict(part.removeprefix("--").split("=", 1) for part in command if "=" in part)
+    if options.keys() >= _AGENTS and hasattr(raylet, "persist_port"):
+        for name, port in vars(raylet).items():
+            if name.endswith("_PORT_NAME") and name != "GCS_SERVER_PORT_NAME":
+                raylet.persist_port(options["session_dir"], options["node_id"], port, _NO_PORT)
+        idle = subprocess.list2cmdline([sys.executable, "-I", "-S", idle_agent.__file__])
+        command = [f"--{name}={idle}" if (name := part[2:].split("=")[0]) in _AGENTS else part for part in command]
+    return start(command, *args, **kwargs)
 
 
 class _FixedPath(list[str]):

@@ -3,6 +3,8 @@
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import count
 from time import monotonic
 from types import MappingProxyType
@@ -18,13 +20,48 @@ from pipeline.execution.base import (
     WorkerReported,
     WorkerStarted,
 )
-from pipeline.execution.ray_cluster import import_ray
+from pipeline.execution.ray_cluster import early_cluster, import_ray
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Counts, Event, Progress, Reading, Work
 from pipeline.software import Installation, installation, leave_out_pandas
 
 _GENERAL_ADVICE = " Some common causes include"
 """Start of the general advice in Ray's description of an actor's death; cut from messages."""
+
+
+_SPARE: list[Any] = []
+"""Actors that wait for the next engine of this process."""
+
+
+@contextmanager
+def early_actors(workers: int | None, module: str, function: str) -> Iterator[None]:
+    """Begin to start a local cluster with an actor for each worker, which the first engine of the block uses.
+
+    The actors call a function, so that they load what workers need while this process reads its settings and lists its
+    input.
+
+    Args:
+        workers: Number of workers; None for one per CPU.
+        module: Module to import in the actors.
+        function: Function of the module to call there, without arguments.
+    """
+
+    def start(count: int) -> None:
+        actor_class = _actor_class({"num_cpus": 1})
+        for _ in range(count):
+            _SPARE.append(actor := actor_class.remote())
+            actor.load.remote(module, function)
+
+    try:
+        with early_cluster(workers, start):
+            yield
+    finally:
+        _SPARE.clear()
+
+
+def _actor_class(needs: Mapping[str, float]) -> Any:
+    """Return a class of actors, for each of which Ray reserves the resources that it needs."""
+    return import_ray().remote(**needs, max_restarts=0)(_Actor)
 
 
 class RayPool(Scheduler[Work, Counts]):
@@ -57,7 +94,9 @@ class RayEngine(Generic[Work, Counts]):
         self._ray = import_ray()
         # Pickled here, so that an actor can check that it runs the same code before it unpickles the job.
         self._work = self._ray.put(self._ray.cloudpickle.dumps((worker, job)))
-        self._actor_class = self._ray.remote(**needs, max_restarts=0)(_Actor)
+        self._actor_class = _actor_class(needs)
+        while _SPARE and needs.get("num_gpus"):  # they have no GPU, and would keep CPUs from those that have one
+            self._ray.kill(_SPARE.pop())
         self._numbers = count()
         self._actors: dict[int, Any] = {}
         self._answers: dict[int, Any] = {}
@@ -71,7 +110,7 @@ class RayEngine(Generic[Work, Counts]):
 
     def start(self) -> int:
         """Begin to start an actor."""
-        worker, actor = next(self._numbers), self._actor_class.remote()
+        worker, actor = next(self._numbers), _SPARE.pop(0) if _SPARE else self._actor_class.remote()
         self._actors[worker] = actor
         self._starting.add(worker)
         self._await(worker, actor.start.remote(installation(), self._work))
@@ -136,6 +175,11 @@ class RayEngine(Generic[Work, Counts]):
 
 class _Actor:
     """A Ray actor that runs one worker."""
+
+    def load(self, module: str, function: str) -> None:
+        """Call a function. What fails here fails in the work, too, which reports the reason."""
+        with suppress(Exception):
+            getattr(import_module(module), function)()
 
     def start(self, owner: Installation, work: bytes) -> tuple[str, list[str]]:
         """Create the worker from a pickled function and its argument, unless this machine has different code.

@@ -1,5 +1,7 @@
 """The Ray pool: actors that die, hang or raise; and errors at the start of a local cluster."""
 
+import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -10,12 +12,13 @@ from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from threading import get_ident
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from pipeline.errors import UnfinishedError, UnreachableError
-from pipeline.execution import ray_cluster, scheduler
+from pipeline.execution import ray_cluster, ray_pool, scheduler
 from pipeline.execution.ray_cluster import can_store_token, cluster, early_cluster
 from pipeline.execution.ray_pool import RayEngine, RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
@@ -108,14 +111,16 @@ def test_a_cluster_started_early_is_used_once_and_left_in_its_thread(monkeypatch
         return workers
 
     monkeypatch.setattr(ray_cluster, "_start", start)
-    with early_cluster(3):
+    prepared: list[int] = []
+    with early_cluster(3, prepared.append):
         with cluster(3, None) as workers:
             assert workers == 3
         assert len(threads) == 2
     assert len(threads) == 2
-    with early_cluster(3):
+    with early_cluster(4, prepared.append):
         pass
     assert len(threads) == 4
+    assert prepared == [3, 4]
     assert threads[::2] == threads[1::2]
     assert get_ident() not in threads
 
@@ -123,14 +128,52 @@ def test_a_cluster_started_early_is_used_once_and_left_in_its_thread(monkeypatch
 def test_a_local_cluster_has_no_processes_that_jobs_do_not_need() -> None:
     started = """
 import psutil
+from pipeline.execution import idle_agent
 from pipeline.execution.ray_cluster import cluster
 with cluster(1, None):
-    for process in psutil.Process().children(recursive=True):
-        print(*process.cmdline())
+    children = psutil.Process().children(recursive=True)
+    print(*(" ".join(child.cmdline()) for child in children), sep="\\n")
+    idle = [child for child in children if child.cmdline()[-1] == idle_agent.__file__]
+    psutil.Process(idle[0].ppid()).kill()
+    print(len(idle), "idle,", len(psutil.wait_procs(idle, timeout=10)[1]), "remain")
 """
-    lines = subprocess.run([sys.executable, "-c", started], capture_output=True, text=True, check=True).stderr
+    # Without an agent, Ray cannot make the runtime environment that this variable asks for, so it must not try.
+    environment = {**os.environ, "RAY_RUNTIME_ENV_HOOK": "none.such"}
+    ran = subprocess.run([sys.executable, "-c", started], capture_output=True, text=True, check=True, env=environment)
+    lines = ran.stderr
     assert "raylet" in lines
-    assert not [name for name in ("dashboard.py", "log_monitor.py", "monitor.py") if name in lines]
+    assert "2 idle, 0 remain" in lines
+    unneeded = ("dashboard.py", "log_monitor.py", "monitor.py", "dashboard/agent.py", "runtime_env/agent/main.py")
+    assert not [name for name in unneeded if name in lines]
+
+
+@pytest.mark.parametrize("function", ["test_nothing", "run_all"])
+def test_actors_started_early_are_used_even_if_they_cannot_load(tmp_path: Path, function: str) -> None:
+    """The only CPU is taken by an early actor, so a second actor would not start."""
+    program = """
+import sys
+from pathlib import Path
+from pipeline.execution.ray_cluster import cluster
+from pipeline.execution.ray_pool import RayEngine, RayPool, early_actors
+from tests.factories.faulty_workers import FaultPlan, FaultyWorker, run_all
+with early_actors(1, "tests.factories.faulty_workers", sys.argv[2]), cluster(1, None) as workers:
+    engine = RayEngine(FaultyWorker, FaultPlan((), Path(sys.argv[1])))
+    print(*sorted(run_all(RayPool(engine, workers, {})).done.samples))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path), function]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    assert ran.stderr.splitlines()[-1] == " ".join(sorted(ALL))
+
+
+def test_early_actors_end_if_the_work_needs_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have no GPU, and would keep their CPUs from the actors that have one."""
+    ended: list[str] = []
+    ray = SimpleNamespace(put=list, cloudpickle=pickle, remote=lambda **_: str, kill=ended.append)
+    monkeypatch.setattr(ray_pool, "import_ray", lambda: ray)
+    for needs, expected in (({"num_cpus": 1, "num_gpus": 0}, []), ({"num_gpus": 1}, ["b", "a"])):
+        monkeypatch.setattr(ray_pool, "_SPARE", ["a", "b"])
+        RayEngine(FaultyWorker, None, needs)
+        assert ended == expected
 
 
 def test_no_token_is_stored_in_a_relative_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,11 @@ from pipeline.cli.console import CONTINUE, print_json, print_lines, warn
 from pipeline.cli.options import MakingJob, command
 from pipeline.execution.local_pool import spare_process
 from pipeline.execution.pools import Executor
-from pipeline.execution.ray_cluster import early_cluster
+from pipeline.execution.ray_pool import early_actors
 from pipeline.settings import EXECUTION, FLAG, setting
+
+_LOAD = ("pipeline.builder.worker", "load_libraries")
+"""The function that workers call while the command reads its settings."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,9 @@ def _early_engine(given: Mapping[str, Any]) -> AbstractContextManager[None]:
     if given["executor"] == Executor.RAY:
         workers = given["workers"]  # text that is not validated yet
         if workers is None or str(workers).isdecimal():
-            return early_cluster(None if workers is None else int(workers))
+            return early_actors(None if workers is None else int(workers), *_LOAD)
         return nullcontext()
-    return spare_process("pipeline.builder.worker", "load_libraries")
+    return spare_process(*_LOAD)
 
 
 @command(CONTINUE, _early_engine)
