@@ -143,7 +143,7 @@ def end_at(
     workers = [process for process in family if is_worker(process)]
     assert workers
     if any(is_ray_worker(process) for process in workers):
-        assert {process.name() for process in family} >= {"raylet", "gcs_server", "ray::RuntimeEnvAgent"}
+        assert {process.name() for process in family} >= {"raylet", "gcs_server"}
         for name, value in WORKER_ENVIRONMENT.items():
             assert all(starts_with(process, f"{name}={value}") for process in workers)
     errors = end(driver)
