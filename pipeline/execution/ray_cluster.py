@@ -91,12 +91,14 @@ class _Cluster:
     The thread lives as long as the cluster, because Ray's processes end with the thread that has started them.
     """
 
-    def __init__(self, workers: int | None, address: str | None, prepare: Callable[[int], object] = int) -> None:
-        """Begin to start or join a cluster. ``prepare`` is called then, with the number of workers."""
+    def __init__(
+        self, workers: int | None, address: str | None, prepare: Callable[[int], object] = lambda workers: None
+    ) -> None:
+        """Begin to start or join a cluster, then to call ``prepare`` with the number of workers."""
         self._thread, self._stack = ThreadPoolExecutor(1), ExitStack()
-        self.workers = self._thread.submit(self._enter, workers, address, prepare)
+        self.workers = self._thread.submit(self._begin, workers, address, prepare)
 
-    def _enter(self, workers: int | None, address: str | None, prepare: Callable[[int], object]) -> int:
+    def _begin(self, workers: int | None, address: str | None, prepare: Callable[[int], object]) -> int:
         count = _enter(workers, address, self._stack)
         prepare(count)
         return count
