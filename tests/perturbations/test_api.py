@@ -61,7 +61,7 @@ def test_difficulty_changes_only_noise(name: str) -> None:
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
 def test_perturb_accepts_any_source_size(name: str) -> None:
-    for size in ((16, 16), (1, 1), (1, 400), (400, 1), (60, 900), (7, 5)):
+    for size in ((16, 16), (1, 1), (1, 4000), (4000, 1), (60, 900), (7, 5)):
         frames = perturbations.perturb(photograph(*size), name, profile="tiny", seed=1)
         assert frames.shape[1:] == (64, 64, 3)
 
