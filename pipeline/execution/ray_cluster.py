@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.execution import idle_agent
 from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers, environment
 from pipeline.guardian import guarded
 from pipeline.software import cpu_count
@@ -32,6 +31,14 @@ _QUIET: Mapping[str, Any] = MappingProxyType({"log_to_driver": False, "logging_l
 
 _AGENTS = frozenset({"dashboard_agent_command", "runtime_env_agent_command"})
 """Options of a raylet: the commands of its agents."""
+
+IDLE_AGENT = """
+import os, time
+parent = os.getppid()
+while os.getppid() == parent:
+    time.sleep(1)
+"""
+"""Program that does nothing until its parent ends, in place of an agent that Ray requires but jobs do not use."""
 
 _NO_PORT = -1
 """Port of an agent that is not in use, as Ray writes it."""
@@ -121,7 +128,7 @@ def early_cluster(workers: int | None, prepare: Callable[[int], object]) -> Iter
         workers: Number of workers; None for one per CPU.
         prepare: Called with the number of workers, in another thread, when the cluster has started.
     """
-    import_ray()  # here, because the imports of two threads delay each other, and what starts next can wait for Ray
+    import_ray()  # not in the thread: imports there would delay those of the command, and be delayed by them
     _EARLY.append(_Cluster(workers, None, prepare))
     try:
         yield
@@ -233,13 +240,13 @@ def _do_nothing(*_: Any, **__: Any) -> None:
 
 
 def _start_without_agents(start: Callable[..., Any], raylet: Any, command: list[str], *args: Any, **kwargs: Any) -> Any:
-    """Start a process of Ray; let a raylet start idle processes as its agents, whose ports are written for it."""
+    """Start a process of Ray. A raylet starts idle processes as its agents, whose ports are written here for it."""
     options = dict(part.removeprefix("--").split("=", 1) for part in command if "=" in part)
     if options.keys() >= _AGENTS and hasattr(raylet, "persist_port"):
         for name, port in vars(raylet).items():
             if name.endswith("_PORT_NAME") and name != "GCS_SERVER_PORT_NAME":
                 raylet.persist_port(options["session_dir"], options["node_id"], port, _NO_PORT)
-        idle = subprocess.list2cmdline([sys.executable, "-I", "-S", idle_agent.__file__])
+        idle = subprocess.list2cmdline([sys.executable, "-I", "-S", "-c", IDLE_AGENT])
         command = [f"--{name}={idle}" if (name := part[2:].split("=")[0]) in _AGENTS else part for part in command]
     return start(command, *args, **kwargs)
 

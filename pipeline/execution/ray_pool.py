@@ -28,7 +28,6 @@ from pipeline.software import Installation, installation, leave_out_pandas
 _GENERAL_ADVICE = " Some common causes include"
 """Start of the general advice in Ray's description of an actor's death; cut from messages."""
 
-
 _SPARE: list[Any] = []
 """Actors that wait for the next engine of this process."""
 

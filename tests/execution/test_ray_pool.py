@@ -128,12 +128,11 @@ def test_a_cluster_started_early_is_used_once_and_left_in_its_thread(monkeypatch
 def test_a_local_cluster_has_no_processes_that_jobs_do_not_need() -> None:
     started = """
 import psutil
-from pipeline.execution import idle_agent
-from pipeline.execution.ray_cluster import cluster
+from pipeline.execution.ray_cluster import IDLE_AGENT, cluster
 with cluster(1, None):
     children = psutil.Process().children(recursive=True)
     print(*(" ".join(child.cmdline()) for child in children), sep="\\n")
-    idle = [child for child in children if child.cmdline()[-1] == idle_agent.__file__]
+    idle = [child for child in children if child.cmdline()[-1] == IDLE_AGENT]
     psutil.Process(idle[0].ppid()).kill()
     print(len(idle), "idle,", len(psutil.wait_procs(idle, timeout=10)[1]), "remain")
 """
