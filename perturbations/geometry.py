@@ -54,11 +54,15 @@ def affine_matrix(
     return a, b, c, d, e, f
 
 
-def _transformed(views: Views, rotation: float = 0.0, scale: float = 1.0, shear: float = 0.0) -> NDArray[np.uint8]:
-    """Return the window of the transformed photograph, prepared like the image without a transform."""
-    canvas = views.resized
-    matrix = affine_matrix(canvas.height, canvas.width, rotation, scale, shear)
-    return views.finish(sampling.affine(canvas.pixels, canvas[1:], matrix, views.window))
+def _transformed(canvas: Canvas, window: Window, **transform: float) -> NDArray[np.uint8]:
+    """Return a window of an image after a transform, which has the arguments of :func:`affine_matrix`."""
+    matrix = affine_matrix(canvas.height, canvas.width, **transform)
+    return sampling.affine(canvas.bordered, canvas.part, (canvas.height, canvas.width), matrix, window)
+
+
+def _around(views: Views, **transform: float) -> NDArray[np.uint8]:
+    """Return the image after a transform of the photograph from which it is cropped."""
+    return views.finish(_transformed(views.resized, views.window, **transform))
 
 
 def scaled(views: Views, scale: float, on_base: bool) -> NDArray[np.uint8]:
@@ -69,12 +73,9 @@ def scaled(views: Views, scale: float, on_base: bool) -> NDArray[np.uint8]:
         scale: Scale factor.
         on_base: Scale the prepared image, which leaves a black border. Otherwise the border shows the photograph.
     """
-    if not on_base:
-        return _transformed(views, scale=scale)
-    canvas = Canvas(views.base, *views.base.shape[:2])
-    window = Window(0, 0, canvas.height, canvas.width)
-    matrix = affine_matrix(canvas.height, canvas.width, scale=scale)
-    return sampling.affine(canvas.pixels, canvas[1:], matrix, window)
+    if on_base:
+        return _transformed(views.prepared, views.prepared.part, scale=scale)
+    return _around(views, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,12 @@ class AngleStep:
 
 def rotate(views: Views, parameters: AngleStep, source: DrawSource, indices: Indices) -> Frames:
     """Return frames rotated about the centre."""
-    return stack(views, indices, lambda index: _transformed(views, rotation=parameters.angle(index)))
+    return stack(views, indices, lambda index: _around(views, rotation=parameters.angle(index)))
 
 
 def shear(views: Views, parameters: AngleStep, source: DrawSource, indices: Indices) -> Frames:
     """Return frames sheared about the centre."""
-    return stack(views, indices, lambda index: _transformed(views, shear=parameters.angle(index)))
+    return stack(views, indices, lambda index: _around(views, shear=parameters.angle(index)))
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def tilt(views: Views, parameters: AngleStep, source: DrawSource, indices: Indic
     def frame(index: int) -> NDArray[np.uint8]:
         forward = tilt_matrix(canvas.height, canvas.width, parameters.angle(index))
         matrix = tuple(np.array(inverse(forward), np.float32).reshape(-1))
-        return views.finish(sampling.project_window(canvas.pixels, (canvas.top, canvas.left), matrix, window))
+        return views.finish(sampling.project_window(canvas.framed, canvas.part, matrix, window))
 
     return stack(views, indices, frame)
 

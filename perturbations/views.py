@@ -1,10 +1,12 @@
 """A photograph prepared for perturbations: the clean image, and the larger image from which it was cropped."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
+from corruptions.kernels.sampling.fixed_sampling import framed
 from corruptions.preparation import (
     STEPS,
     Image,
@@ -18,9 +20,11 @@ from corruptions.preparation import (
     prepare,
     size_after,
 )
+from perturbations.kernels import sampling
 
 
-class Canvas(NamedTuple):
+@dataclass(frozen=True)
+class Canvas:
     """An image on which content moves before it is cropped.
 
     Attributes:
@@ -36,6 +40,21 @@ class Canvas(NamedTuple):
     width: int
     top: int = 0
     left: int = 0
+
+    @property
+    def part(self) -> Window:
+        """Return the place of ``pixels`` in the complete image."""
+        return Window(self.top, self.left, *self.pixels.shape[:2])
+
+    @cached_property
+    def bordered(self) -> NDArray[np.uint8]:
+        """Return the values of ``pixels`` for :func:`sampling.affine`. All frames of all sequences share them."""
+        return sampling.bordered(self.pixels)
+
+    @cached_property
+    def framed(self) -> NDArray[np.uint8]:
+        """Return the values of ``pixels`` for :func:`sampling.project_window`."""
+        return framed(self.pixels, 1)
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,11 @@ class Views:
     resized: Canvas
     window: Window
     base: Image
+
+    @cached_property
+    def prepared(self) -> Canvas:
+        """Return the clean image as a canvas."""
+        return Canvas(self.base, *self.base.shape[:2])
 
     def finish(self, cropped: Image) -> Image:
         """Return a changed window after the steps that follow the first crop.

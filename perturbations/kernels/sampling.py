@@ -53,19 +53,20 @@ def bordered(pixels):
 
 
 @kernel
-def affine(pixels, canvas, matrix, window):
+def affine(source, part, shape, matrix, window):
     """Return the window of an affine transform, uint8 (h, w, 3).
 
     Args:
-        pixels: uint8 (H, W, 3), the part of the complete image that begins at (top, left).
-        canvas: (height, width, top, left) of the complete image. Outside of it, pixels are black. Within half a pixel
-            of its edge, the edge pixel is repeated.
+        source: uint8, the values of a part of the complete image, from :func:`bordered`.
+        part: (top, left, rows, columns) of this part.
+        shape: (height, width) of the complete image. Outside of it, pixels are black. Within half a pixel of its edge,
+            the edge pixel is repeated.
         matrix: Six coefficients from output to input coordinates.
         window: (top, left, h, w) of the window.
     """
-    full_height, full_width, top, left = canvas
-    rows, columns, _ = pixels.shape
-    source, pitch = bordered(pixels), columns + 2
+    full_height, full_width = shape
+    top, left, rows, columns = part
+    pitch = columns + 2
     out = np.zeros(CHANNELS * window[2] * window[3] + PADDING, np.uint8)
     place, below = np.uint64(0), PIXEL * np.uint64(pitch)
     starts, right, down = np.empty(window[3], np.int32), np.empty(window[3]), np.empty(window[3])
@@ -94,20 +95,21 @@ def affine(pixels, canvas, matrix, window):
 
 
 @kernel
-def project_window(pixels, corner, matrix, window):
+def project_window(source, part, matrix, window):
     """Return the window of a projection, uint8 (h, w, 3), in the arithmetic of OpenCV 5's warpPerspective.
 
     It computes in float32 and fuses products with the sum that follows. Up to 15 columns at the right edge of the
     complete photograph, which windows do not reach, are computed in another order there.
 
     Args:
-        pixels: uint8 (H, W, 3), the part of the photograph that the window needs. Outside of it, pixels are black.
-        corner: (top, left) of this part.
+        source: uint8, the values of a part of the complete photograph, from ``framed(pixels, 1)``. Outside of it,
+            pixels are black.
+        part: (top, left, rows, columns) of this part.
         matrix: Nine float32 from output coordinates to those of the complete photograph.
         window: (top, left, h, w) of the window.
     """
-    rows, columns, _ = pixels.shape
-    source, pitch = framed(pixels, 1), columns + 2
+    top, left, rows, columns = part
+    pitch = columns + 2
     out = np.zeros(CHANNELS * window[2] * window[3] + PADDING, np.uint8)
     place, below = np.uint64(0), PIXEL * np.uint64(pitch)
     starts, right, down = np.empty(window[3], np.int32), scratch(window[3], np.float32), scratch(window[3], np.float32)
@@ -121,7 +123,7 @@ def project_window(pixels, corner, matrix, window):
             px, py = fma(at_x, a, start_x) / depth, fma(at_x, d, start_y) / depth
             column, row = np.floor(px), np.floor(py)
             right[x], down[x] = px - column, py - row
-            first, upper = np.float64(column) - (corner[1] - 1.0), np.float64(row) - (corner[0] - 1.0)
+            first, upper = np.float64(column) - (left - 1.0), np.float64(row) - (top - 1.0)
             inside = (first >= 0.0) & (first <= columns) & (upper >= 0.0) & (upper <= rows)
             starts[x] = held(upper, rows) * np.int32(pitch) + held(first, columns) if inside else OUTSIDE
         for x in range(np.uint64(window[3])):

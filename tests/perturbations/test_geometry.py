@@ -10,15 +10,21 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import perturbations
+from corruptions.preparation import Window
 from perturbations.geometry import CENTRE_SHIFT, affine_matrix, tilt_matrix
 from perturbations.kernels import sampling
-from perturbations.views import make_views
+from perturbations.views import Canvas, make_views
 from tests.factories.images import noise
 
 
 def pillow(image: np.ndarray, matrix: tuple[float, ...]) -> np.ndarray:
     whole = Image.fromarray(image)
     return np.asarray(whole.transform(whole.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR))
+
+
+def affine(canvas: Canvas, matrix: sampling.Matrix, window: tuple[int, int, int, int]) -> np.ndarray:
+    shape = (canvas.height, canvas.width)
+    return sampling.affine(canvas.bordered, canvas.part, shape, matrix, Window(*window))
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(-45, 45), st.floats(0.2, 3), st.floats(-30, 30), st.booleans())
@@ -28,15 +34,14 @@ def test_affine_equals_pillow(
 ) -> None:
     image = noise(height, width)
     matrix = affine_matrix(height, width, 0.0 if is_straight else rotation, scale, 0.0 if is_straight else shear)
-    ours = sampling.affine(image, (height, width, 0, 0), matrix, (0, 0, height, width))
-    np.testing.assert_array_equal(ours, pillow(image, matrix))
+    canvas = Canvas(image, height, width)
+    np.testing.assert_array_equal(affine(canvas, matrix, canvas.part), pillow(image, matrix))
 
 
 def test_a_window_equals_that_part_of_the_full_result() -> None:
     image = noise(50, 70)
     for matrix in (affine_matrix(50, 70, 10, 0.8, 5), affine_matrix(50, 70, scale=0.7)):
-        whole = sampling.affine(image, (50, 70, 0, 0), matrix, (0, 0, 50, 70))
-        part = sampling.affine(image, (50, 70, 0, 0), matrix, (11, 13, 20, 30))
+        whole, part = (affine(Canvas(image, 50, 70), matrix, window) for window in ((0, 0, 50, 70), (11, 13, 20, 30)))
         np.testing.assert_array_equal(part, whole[11:31, 13:43])
 
 
@@ -44,9 +49,9 @@ def test_a_partial_canvas_gives_the_same_window() -> None:
     """Only the centre of very long images is computed, but coordinates refer to the complete image."""
     image = noise(40, 200)
     for matrix in (affine_matrix(40, 200, 10), affine_matrix(40, 200, scale=0.7)):
-        whole = sampling.affine(image, (40, 200, 0, 0), matrix, (4, 84, 32, 32))
         middle = np.ascontiguousarray(image[:, 50:150])
-        part = sampling.affine(middle, (40, 200, 0, 50), matrix, (4, 84, 32, 32))
+        canvases = Canvas(image, 40, 200), Canvas(middle, 40, 200, left=50)
+        whole, part = (affine(canvas, matrix, (4, 84, 32, 32)) for canvas in canvases)
         np.testing.assert_array_equal(part, whole)
 
 
