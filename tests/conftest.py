@@ -1,6 +1,7 @@
 """Shared fixtures: photographs, reference files, finished data sets, the command."""
 
 import fcntl
+import gc
 import os
 import shutil
 import subprocess
@@ -71,6 +72,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=list(slow))
         items[:] = [item for item in items if item not in slow]
     items.sort(key=lambda item: item.path.name != "test_examples.py")
+
+
+def pytest_collection_finish() -> None:
+    """Keep Python's garbage collector from visiting the collected tests, and all modules, again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
