@@ -64,7 +64,7 @@ def rate(images: int, run: Callable[[], int]) -> float:
 
 def _stream(data: Location) -> int:
     """Read every image of a data set as the evaluator does in this process. Return their number."""
-    normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu")), 0
+    normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu"), channels_last=True), 0
     chunks = list(open_data_set(*data).chunks())
     for batch in load(FrameStream(data, chunks, BATCH), processes=0):
         if isinstance(batch, BrokenChunk):

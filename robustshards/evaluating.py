@@ -42,7 +42,7 @@ def evaluate(
     std: Triple | None = None,
     steps: Sequence[tuple[str, float]] | None = None,
     resize: str | None = None,
-    channels_last: bool = False,
+    channels_last: bool | None = None,
     compile: bool = False,
     loaders: int | None = None,
     workers: int = 0,

@@ -110,9 +110,9 @@ def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: Cle
     elif recipe.sample:
         source = drawn(images, recipe.sample, recipe.sample_seed)
     data_set, batch = images.data_set, model.batch or recipe.batch
-    evaluated = EvaluationRequest.of(vars(request), batch_size=batch, workers=0, seed=0)
+    evaluated = EvaluationRequest.of(vars(request), batch_size=batch, workers=0, seed=0, channels_last=False)
     table = settings(evaluated, images_of(data_set, list(data_set.chunks()), None), model, None)
-    table = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch})})  # not one shard's images
+    table = table.with_run(batch=batch)  # not one shard's images
     setup = Setup(
         images, source, table, entries, device_name(table.run.device), (),
         software={**versions(), "torch": torch.__version__, **model.software, **check_libraries(entries)},

@@ -133,7 +133,8 @@ def name_of(parameter: Any) -> str:
     """Return an argument or option as help texts list it: its names, and the placeholder of its value."""
     if _is_argument(parameter):
         return str(parameter.metavar)
-    names = ", ".join(sorted(parameter.opts, key=lambda name: (name == "-h", len(name))))
+    sorted_names = sorted(parameter.opts, key=lambda name: (name == "-h", len(name)))
+    names = ", ".join([*sorted_names, *parameter.secondary_opts])
     return names if parameter.is_flag else f"{names} {parameter.metavar}"
 
 

@@ -182,8 +182,10 @@ def parameters(model: type[Any]) -> Iterator[inspect.Parameter]:
         about["show_default"] = isinstance(each.default, int | float | str) and kind is not FLAG and str(each.default)
         default: Any = None if each.default is not MISSING else inspect.Parameter.empty
         value: Any = list[str] if kind.many else str
-        if kind is FLAG:
+        if kind is FLAG and each.default is False:
             value, default = bool, False
+        elif kind is FLAG:
+            value = bool | None
         elif default is None:
             value = value | None
         if each.metadata["option"] == ARGUMENT:

@@ -19,6 +19,7 @@ from PIL import Image
 import manifests
 from manifests import Row
 from pipeline.errors import UserError
+from pipeline.evaluate.report.load import open_evaluation
 from tests.conftest import ROOT, Run
 from tests.factories import small_models
 from tests.factories.commands import PROGRAM
@@ -205,12 +206,28 @@ def test_options_that_change_predictions_are_rejected_for_an_existing_output(
         evaluated(built_once, tmp_path / "r", model="other")
 
 
-@pytest.mark.parametrize("options", [{"precision": "bf16"}, {"channels_last": True}])
-def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("options", "most"), [({"precision": "bf16"}, 0.01), ({"channels_last": True}, 0), ({"channels_last": False}, 1e-5)]
+)
+def test_precision_and_layout_change_little(
+    built_once: Path, tmp_path: Path, options: dict[str, Any], most: float
+) -> None:
     evaluated(built_once, tmp_path / "plain", batch=8)
     evaluated(built_once, tmp_path / "other", batch=8, **options)
     plain, other = predictions(tmp_path / "plain"), predictions(tmp_path / "other")
-    assert [each["confidence"] for each in other] == pytest.approx([each["confidence"] for each in plain], abs=0.01)
+    assert [each["confidence"] for each in other] == pytest.approx([each["confidence"] for each in plain], abs=most)
+
+
+def test_a_model_that_requires_channels_first_gets_them(built_once: Path, tmp_path: Path) -> None:
+    for _ in range(2):  # the second call continues
+        evaluated(built_once, tmp_path / "first", model="viewing")
+    evaluated(built_once, tmp_path / "tiny")
+    for name, channels_last in (("first", False), ("tiny", True)):
+        assert open_evaluation(str(tmp_path / name)).table.run.channels_last is channels_last
+    first, tiny = predictions(tmp_path / "first"), predictions(tmp_path / "tiny")
+    assert [each["confidence"] for each in first] == pytest.approx([each["confidence"] for each in tiny], abs=1e-5)
+    with pytest.raises(UserError, match="view size is not compatible"):
+        evaluated(built_once, tmp_path / "refused", model="viewing", channels_last=True)
 
 
 @pytest.mark.parametrize(

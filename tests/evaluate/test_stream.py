@@ -24,13 +24,22 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @settings(max_examples=30)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 20), st.integers(1, 20), st.booleans())
-def test_normalised_values_equal_the_formula(counts: list[int], height: int, width: int, pads: bool) -> None:
-    normalise = Normaliser(4, MEAN, STD, torch.device("cpu"), pads)
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.booleans(),
+    st.booleans(),
+)
+def test_normalised_values_equal_the_formula(
+    counts: list[int], height: int, width: int, pads: bool, channels_last: bool
+) -> None:
+    normalise = Normaliser(4, MEAN, STD, torch.device("cpu"), pads, channels_last)
     for seed, count in enumerate(counts):
         images = np.random.default_rng(seed).integers(0, 256, (count, height, width, 3)).astype(np.uint8)
         values = normalise(torch.from_numpy(images))
         assert values.shape == (4 if pads else count, 3, height, width)
+        assert values.is_contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
         assert values.dtype == torch.float32
         expected = ((images / 255 - MEAN) / STD).transpose(0, 3, 1, 2)
         np.testing.assert_allclose(values[:count].numpy(), expected, atol=2e-6)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 
-def tiny(classes: int = 7, seed: int = 0) -> nn.Module:
+def tiny(classes: int = 7, seed: int = 0) -> nn.Sequential:
     """Return a convolution and a linear layer, for images of any size."""
     torch.manual_seed(seed)
     layers = [nn.Conv2d(3, 8, 7, stride=4), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, classes)]
@@ -42,6 +42,18 @@ def configured() -> nn.Module:
     """Return a model with an attribute that describes its input."""
     network = tiny()
     network.default_cfg = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 96, 96)}  # type: ignore[assignment]
+    return network
+
+
+class _Flat(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.view(len(images), -1)
+
+
+def viewing() -> nn.Module:
+    """Return ``tiny`` with a call of ``view``, which fails with channels last."""
+    network = tiny()
+    network[3] = _Flat()
     return network
 
 

@@ -128,7 +128,7 @@ def classifier(model: Model, device: str, batch: int) -> Classify:
             if size and values.shape[2:] != (size, size):
                 values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
             with torch.inference_mode():
-                found.append(module(values.contiguous()).argmax(dim=1).cpu().numpy())
+                found.append(module(values).argmax(dim=1).cpu().numpy())
         return np.concatenate(found)
 
     return classify

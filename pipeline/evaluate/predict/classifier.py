@@ -35,9 +35,15 @@ class Normaliser:
     """
 
     def __init__(
-        self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device, pads: bool = False
+        self,
+        batch: int,
+        mean: Sequence[float],
+        std: Sequence[float],
+        device: torch.device,
+        pads: bool = False,
+        channels_last: bool = False,
     ) -> None:
-        self._batch, self._pads = batch, pads
+        self._batch, self._pads, self._channels_last = batch, pads, channels_last
         self._mean, self._std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (mean, std))
         # On a CPU, process one image at a time, so that its values stay in the cache.
         self._images_per_step = 1 if device.type == "cpu" else batch
@@ -45,7 +51,7 @@ class Normaliser:
         self._factors = self._terms = self._values
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """Return normalised images, float32 of shape (N, 3, H, W), with channels last in memory.
+        """Return normalised images, float32 of shape (N, 3, H, W), with channels first or last in memory.
 
         The next call overwrites the result. With padding, zeros follow up to the batch size.
 
@@ -53,18 +59,26 @@ class Normaliser:
             images: Images, uint8 or uint16 of shape (N, H, W, 3), with N at most the batch size.
         """
         count, height, width, channels = images.shape
-        shape = (self._batch, height, width * channels)
+        if self._channels_last:
+            shape = (self._batch, height, width * channels)
+        else:  # bytes are moved in a quarter of the time of floats
+            images, shape = images.permute(0, 3, 1, 2), (self._batch, channels, height * width)
         if self._values.shape != shape:
             self._values = self._mean.new_empty(shape)
-            # Repeat the channel values for a whole row, since broadcasting three numbers is slow.
             one = torch.iinfo(images.dtype).max
-            self._factors, self._terms = (1 / (self._std * one)).repeat(width), (self._mean / self._std).repeat(width)
+            per_channel = 1 / (self._std * one), self._mean / self._std
+            # Repeat the channel values for a whole row, since broadcasting three numbers is slow.
+            self._factors, self._terms = (
+                each.repeat(width) if self._channels_last else each[:, None] for each in per_channel
+            )
         rows = images.reshape(count, *shape[1:])
         for start in range(0, count, self._images_per_step):
             part = slice(start, min(start + self._images_per_step, count))
             self._values[part].copy_(rows[part]).mul_(self._factors).sub_(self._terms)
         values = self._values if self._pads else self._values[:count]
         values[count:].zero_()
+        if not self._channels_last:
+            return values.view(-1, channels, height, width)
         return values.view(-1, height, width, channels).permute(0, 3, 1, 2)
 
 
@@ -134,7 +148,7 @@ class Classifier:
         self._own: Any = getattr(model.module, "inner", None)
         self._ordered = table.stream is not None
         pads = not self._ordered and (self.device.type != "cpu" or run.compile or model.batch is not None)
-        self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device, pads)
+        self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device, pads, run.channels_last)
         self._type = PRECISIONS[run.precision]
         self._gradients: Any = torch.enable_grad if self._ordered else torch.inference_mode
         if self._type and not self._ordered:  # autocast keeps casts of trainable weights only, and not in this mode
@@ -163,8 +177,6 @@ class Classifier:
         reused = values = self._normalise(self._copies.to_device(images))
         if size and values.shape[2:] != (size, size):
             values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
-        if not self._table.run.channels_last:
-            values = values.contiguous()
         if self._ordered and values.data_ptr() == reused.data_ptr():
             values = values.clone()
         cast = torch.autocast(self.device.type, self._type) if self._type else nullcontext()

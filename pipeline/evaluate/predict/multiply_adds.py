@@ -21,7 +21,7 @@ def multiply_adds(table: EvaluationTable, model: Model, height: int, width: int)
     Convolutions, matrix products and attention are counted. Models that torch does not compute have none.
     """
     batch = model.batch or 1
-    single = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch, "compile": False})})
+    single = table.with_run(batch=batch, compile=False)
     try:
         with _Counter() as counter, _separate_products():  # type: ignore[no-untyped-call]
             Classifier(single, model).logits(torch.zeros((batch, height, width, 3), dtype=torch.uint8))

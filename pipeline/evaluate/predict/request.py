@@ -119,7 +119,8 @@ class EvaluationRequest(ModelRequest):
 
     Attributes:
         note: Remark about the model for reports, for example: trained with these corruptions.
-        channels_last: Use the channels-last memory format, which is often faster on GPUs.
+        channels_last: Use the channels-last memory format. It is often faster on GPUs. Default: only on a CPU, where
+            convolutions are faster with it, for models that accept it, and not in ordered evaluations.
         compile: Compile the model with torch.compile.
         precision: Floating-point type. One of: fp32, tf32, bf16, fp16.
         steps: Steps for images that are not prepared yet, e.g. shorter_side=256,center_crop=224; or none. Default:
@@ -145,7 +146,7 @@ class EvaluationRequest(ModelRequest):
     """
 
     note: str | None = setting(None, text("TEXT"), MODEL)
-    channels_last: bool = setting(False, FLAG, MODEL)
+    channels_last: bool | None = setting(None, FLAG, MODEL, "--channels-last/--no-channels-last")
     compile: bool = setting(False, FLAG, MODEL)
     precision: Precision = setting("fp32", choice("fp32", "tf32", "bf16", "fp16", metavar="NAME"), MODEL)
     steps: Steps | None = setting(None, Kind(_steps, metavar="NAME=N,..."), PREPROCESSING)

@@ -130,7 +130,7 @@ def settings(
             device=device,
             precision=request.precision,
             batch=batch,
-            channels_last=request.channels_last,
+            channels_last=_channels_last(request, device, earlier),
             compile=request.compile,
         ),
         data_set=data_set_table(images, height, width, earlier),
@@ -139,7 +139,15 @@ def settings(
         attack=recorded_attack(data_set),
         software=dict(model.software),
     )
-    table = _run_once(table, model, images, shrink=not (request.batch_size or recorded))
+    shrink = not (request.batch_size or recorded)
+    try:
+        table = _run_once(table, model, images, shrink)
+    except UserError:
+        if not table.run.channels_last or request.channels_last:
+            raise
+        # Some models accept only images that are contiguous, such as those that call view().
+        model.module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        table = _run_once(table.with_run(channels_last=False), model, images, shrink)
     check_labels(data_set, table.model.name, table.model.classes)
     operations = multiply_adds(table, model, height, width)
     return table.model_copy(update={"model": table.model.model_copy(update={"multiply_adds": operations})})
@@ -293,6 +301,15 @@ def _default_batch(request: EvaluationRequest, device: str, largest: int) -> int
     return max(min(batch, MAX_DEFAULT_BATCH), 1)
 
 
+def _channels_last(request: EvaluationRequest, device: str, earlier: EvaluationTable | None) -> bool:
+    """Return whether to try the channels-last memory format first."""
+    if request.channels_last is None and earlier:
+        return earlier.run.channels_last
+    if request.channels_last is None:
+        return device == "cpu" and not request.ordered
+    return request.channels_last
+
+
 def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shrink: bool) -> EvaluationTable:
     """Return the settings with the number of classes that a model returns for black images.
 
@@ -302,7 +319,7 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
     last = min((chunk.frames - 1) % batch + 1 for chunk in images.chunks if chunk.frames)
     # A compiled model takes minutes to make: find the batch size without the compiler, then check that it compiles.
     later = table.run.compile and shrink
-    trial = table.model_copy(update={"run": table.run.model_copy(update={"compile": False})}) if later else table
+    trial = table.with_run(compile=False) if later else table
     try:
         black = torch.zeros((batch if table.stream or later else min(last, 2), height, width, 3), dtype=torch.uint8)
         logits = Classifier(trial, model).logits(black)
@@ -314,8 +331,7 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
     except UserError as error:
         if not shrink or batch == 1 or not isinstance(error.__cause__, torch.OutOfMemoryError):
             raise
-        smaller = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch // 2})})
-        return _run_once(smaller, model, images, shrink)
+        return _run_once(table.with_run(batch=batch // 2), model, images, shrink)
     if later:
         return _run_once(table, model, images, shrink=False)
     return table.model_copy(update={"model": table.model.model_copy(update={"classes": int(logits.shape[1])})})

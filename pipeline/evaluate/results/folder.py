@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from unicodedata import category
 
 import pyarrow as pa
@@ -166,6 +166,10 @@ class EvaluationTable(DigestedTable):
     """How the adversarial images of the data set were made. None for every other family."""
     software: Mapping[str, str] = {}
     """Versions of the libraries that the predictions depend on, by name."""
+
+    def with_run(self, **changes: Any) -> Self:
+        """Return these settings with other values in the table ``[run]``."""
+        return self.model_copy(update={"run": self.run.model_copy(update=changes)})
 
     @property
     def labels(self) -> int:
