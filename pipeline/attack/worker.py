@@ -17,6 +17,7 @@ from pipeline.builder.plan import ShardTask, WorkItem
 from pipeline.builder.shard_builder import ShardBuilder
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
+from pipeline.evaluate.predict.requirements import keep_freed_memory
 from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes.attacks import AttackedModel
 from pipeline.recipes.schema import Recipe
@@ -48,6 +49,7 @@ class Loading:
         Raises:
             UserError: The model has changed since the start of the run, or this machine has another device.
         """
+        keep_freed_memory()
         compute_deterministically(self.device)
         if device_name(self.device) != named_device:
             raise UserError(

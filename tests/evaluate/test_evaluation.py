@@ -230,6 +230,13 @@ def test_a_model_that_requires_channels_first_gets_them(built_once: Path, tmp_pa
         evaluated(built_once, tmp_path / "refused", model="viewing", channels_last=True)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_share_the_threads_of_this_process(built_once: Path, tmp_path: Path, workers: int) -> None:
+    evaluated(built_once, tmp_path / "r", model="threads", executor="local", workers=workers)
+    each = max(torch.get_num_threads() // workers, 1)
+    assert {row["top1"] for row in predictions(tmp_path / "r")} == {each % 7}
+
+
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [

@@ -14,7 +14,7 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import current_folder, load_model
-from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
+from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest, predictor_process
 from pipeline.evaluate.predict.preparation import EvaluatedImages, choose_preparation, images_of
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult, PredictionCounts, described_labels
@@ -192,11 +192,12 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
                 data_set.absolute_location,
                 trusted_locations.absolute(request.out),
                 self._loaders(workers),
+                _threads(request, table, workers),
                 current_folder(),
                 request.trust_model,
                 self._order,
             ),
-            worker=partial(Predictor, loaded=loaded) if self._in_process else Predictor,
+            worker=partial(Predictor, loaded=loaded) if self._in_process else predictor_process,
             outputs=count_frames(self.missing),
             executor=IN_PROCESS if self._in_process else request.executor,
             workers=workers,
@@ -339,6 +340,13 @@ def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:
     if request.ordered:
         return 1
     return request.workers or (torch.cuda.device_count() if table.run.device == "cuda" else 1)
+
+
+def _threads(request: EvaluationRequest, table: EvaluationTable, workers: int) -> int:
+    """Return the number of threads of a worker: its share of those of this process, if it computes on this CPU."""
+    if request.address is not None or table.run.device != "cpu":
+        return 1
+    return max(torch.get_num_threads() // workers, 1)
 
 
 def default_loaders(device: str, pixels: int, cpus: int) -> int:

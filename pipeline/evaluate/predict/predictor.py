@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import torch
 
 from pipeline.datasets.base import Chunk, Location
 from pipeline.errors import UserError
@@ -18,6 +19,7 @@ from pipeline.evaluate.predict.classifier import Classifier, Pending
 from pipeline.evaluate.predict.loader_processes import load
 from pipeline.evaluate.predict.memory import IN_FLIGHT
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
+from pipeline.evaluate.predict.requirements import keep_freed_memory
 from pipeline.evaluate.predict.result import PredictionCounts
 from pipeline.evaluate.predict.stream import BrokenChunk, FrameBatch, FrameStream, OrderedFrames, StreamOrder
 from pipeline.evaluate.results.folder import EVALUATION, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED, EvaluationTable
@@ -36,6 +38,7 @@ class EvaluationJob:
         data_set: The data set.
         output: Path or URL of the evaluation folder.
         loaders: Number of loader processes per worker. They read and decode images.
+        threads: Number of threads with which a worker in a process of its own computes on the CPU.
         folder: Folder that relative paths of models, and the user's modules, are resolved in.
         trust_model: Whether to load model files that can run code.
         order: Order of a stream. None if the order does not matter.
@@ -45,9 +48,17 @@ class EvaluationJob:
     data_set: Location
     output: str
     loaders: int
+    threads: int = 1
     folder: str | None = None
     trust_model: bool = False
     order: StreamOrder | None = None
+
+
+def predictor_process(job: EvaluationJob) -> "Predictor":
+    """Return the worker of a process that only predicts. Raise UserError like :class:`Predictor`."""
+    keep_freed_memory()
+    torch.set_num_threads(job.threads)
+    return Predictor(job)
 
 
 @dataclass

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from pipeline.errors import UserError, is_exhausted
 
-_MALLOC_OPTIONS = {-4: 0, -1: 2**30, -2: 2**26}
-"""Options of glibc: M_MMAP_MAX (no memory maps), M_TRIM_THRESHOLD and M_TOP_PAD (1 GiB of freed memory is kept)."""
+_MALLOC_OPTIONS = {-4: 0, -1: -1, -2: 2**26}
+"""Options of glibc: M_MMAP_MAX (no memory maps), M_TRIM_THRESHOLD (all freed memory is kept) and M_TOP_PAD (64 MiB)."""
 
 _SPINS = "10000"
 """Checks of a waiting thread before it sleeps: some ten microseconds. The default is above a millisecond."""
@@ -30,12 +30,19 @@ def check_requirements() -> None:
 def set_up_process() -> None:
     """Check the requirements in a process of our own, and make torch use less CPU time in it.
 
-    Threads of torch sleep where they would use up the CPUs that others need, and freed memory is used again instead of
-    being given back to the kernel, which takes more time than the arithmetic of some layers.
+    Threads of torch sleep where they would use up the CPUs that others need.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     check_requirements()
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """Make a process of our own use freed memory again.
+
+    Giving it back to the kernel would take more time than the arithmetic of some layers.
+    """
     with suppress(AttributeError, OSError, TypeError):  # only glibc has mallopt
         for option, value in _MALLOC_OPTIONS.items():
             ctypes.CDLL(None).mallopt(option, value)
