@@ -222,7 +222,8 @@ def test_a_model_that_requires_channels_first_gets_them(built_once: Path, tmp_pa
     for _ in range(2):  # the second call continues
         evaluated(built_once, tmp_path / "first", model="viewing")
     evaluated(built_once, tmp_path / "tiny")
-    for name, channels_last in (("first", False), ("tiny", True)):
+    evaluated(built_once, tmp_path / "foreign", model="threads")  # without weights, as a file that torch does not run
+    for name, channels_last in (("first", False), ("tiny", True), ("foreign", False)):
         assert open_evaluation(str(tmp_path / name)).table.run.channels_last is channels_last
     first, tiny = predictions(tmp_path / "first"), predictions(tmp_path / "tiny")
     assert [each["confidence"] for each in first] == pytest.approx([each["confidence"] for each in tiny], abs=1e-5)

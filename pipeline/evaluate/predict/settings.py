@@ -130,7 +130,7 @@ def settings(
             device=device,
             precision=request.precision,
             batch=batch,
-            channels_last=_channels_last(request, device, earlier),
+            channels_last=_channels_last(request, model, device, earlier),
             compile=request.compile,
         ),
         data_set=data_set_table(images, height, width, earlier),
@@ -301,13 +301,14 @@ def _default_batch(request: EvaluationRequest, device: str, largest: int) -> int
     return max(min(batch, MAX_DEFAULT_BATCH), 1)
 
 
-def _channels_last(request: EvaluationRequest, device: str, earlier: EvaluationTable | None) -> bool:
-    """Return whether to try the channels-last memory format first."""
-    if request.channels_last is None and earlier:
+def _channels_last(request: EvaluationRequest, model: Model, device: str, earlier: EvaluationTable | None) -> bool:
+    """Return whether to use the channels-last memory format, or to try it first."""
+    if request.channels_last is not None:
+        return request.channels_last
+    if earlier:
         return earlier.run.channels_last
-    if request.channels_last is None:
-        return device == "cpu" and not request.ordered
-    return request.channels_last
+    is_computed_by_torch = model.parameters is not None  # others would copy the images
+    return device == "cpu" and not request.ordered and is_computed_by_torch
 
 
 def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shrink: bool) -> EvaluationTable:
