@@ -54,15 +54,15 @@ def affine_matrix(
     return a, b, c, d, e, f
 
 
-def _transformed(canvas: Canvas, window: Window, **transform: float) -> NDArray[np.uint8]:
+def _affine_window(canvas: Canvas, window: Window, **transform: float) -> NDArray[np.uint8]:
     """Return a window of an image after a transform, which has the arguments of :func:`affine_matrix`."""
     matrix = affine_matrix(canvas.height, canvas.width, **transform)
     return sampling.affine(canvas.bordered, canvas.part, (canvas.height, canvas.width), matrix, window)
 
 
-def _around(views: Views, **transform: float) -> NDArray[np.uint8]:
-    """Return the image after a transform of the photograph from which it is cropped."""
-    return views.finish(_transformed(views.resized, views.window, **transform))
+def _transformed(views: Views, **transform: float) -> NDArray[np.uint8]:
+    """Return the prepared image of the photograph after a transform."""
+    return views.finish(_affine_window(views.resized, views.window, **transform))
 
 
 def scaled(views: Views, scale: float, on_base: bool) -> NDArray[np.uint8]:
@@ -74,8 +74,8 @@ def scaled(views: Views, scale: float, on_base: bool) -> NDArray[np.uint8]:
         on_base: Scale the prepared image, which leaves a black border. Otherwise the border shows the photograph.
     """
     if on_base:
-        return _transformed(views.prepared, views.prepared.part, scale=scale)
-    return _around(views, scale=scale)
+        return _affine_window(views.prepared, views.prepared.part, scale=scale)
+    return _transformed(views, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,12 @@ class AngleStep:
 
 def rotate(views: Views, parameters: AngleStep, source: DrawSource, indices: Indices) -> Frames:
     """Return frames rotated about the centre."""
-    return stack(views, indices, lambda index: _around(views, rotation=parameters.angle(index)))
+    return stack(views, indices, lambda index: _transformed(views, rotation=parameters.angle(index)))
 
 
 def shear(views: Views, parameters: AngleStep, source: DrawSource, indices: Indices) -> Frames:
     """Return frames sheared about the centre."""
-    return stack(views, indices, lambda index: _around(views, shear=parameters.angle(index)))
+    return stack(views, indices, lambda index: _transformed(views, shear=parameters.angle(index)))
 
 
 @dataclass(frozen=True)

@@ -133,8 +133,8 @@ def name_of(parameter: Any) -> str:
     """Return an argument or option as help texts list it: its names, and the placeholder of its value."""
     if _is_argument(parameter):
         return str(parameter.metavar)
-    sorted_names = sorted(parameter.opts, key=lambda name: (name == "-h", len(name)))
-    names = ", ".join([*sorted_names, *parameter.secondary_opts])
+    positive = sorted(parameter.opts, key=lambda name: (name == "-h", len(name)))
+    names = ", ".join([*positive, *parameter.secondary_opts])
     return names if parameter.is_flag else f"{names} {parameter.metavar}"
 
 

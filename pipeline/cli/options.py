@@ -181,11 +181,9 @@ def parameters(model: type[Any]) -> Iterator[inspect.Parameter]:
         about |= {"metavar": kind.metavar or None, "rich_help_panel": each.metadata["section"] or None}
         about["show_default"] = isinstance(each.default, int | float | str) and kind is not FLAG and str(each.default)
         default: Any = None if each.default is not MISSING else inspect.Parameter.empty
-        value: Any = list[str] if kind.many else str
-        if kind is FLAG and each.default is False:
-            value, default = bool, False
-        elif kind is FLAG:
-            value = bool | None
+        value: Any = bool if kind is FLAG else list[str] if kind.many else str
+        if each.default is False:
+            default = False
         elif default is None:
             value = value | None
         if each.metadata["option"] == ARGUMENT:
