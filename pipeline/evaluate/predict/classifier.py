@@ -201,7 +201,8 @@ class Classifier:
         other = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in self._weight_dtypes - {torch.float32}))
         if other:
             return f"its weights are {other} but images are float32: call .float() in the factory, and use --precision"
-        return "try --input-size N to resize the images, or --batch-size N"
+        layout = "--no-channels-last, " if self._table.run.channels_last else ""
+        return f"try {layout}--input-size N to resize the images, or --batch-size N"
 
     def reset(self) -> None:
         """Call the model's own method ``reset``. Raise UserError if it raises any exception."""
