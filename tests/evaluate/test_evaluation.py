@@ -227,7 +227,7 @@ def test_a_model_that_requires_channels_first_gets_them(built_once: Path, tmp_pa
         assert open_evaluation(str(tmp_path / name)).table.run.channels_last is channels_last
     first, tiny = predictions(tmp_path / "first"), predictions(tmp_path / "tiny")
     assert [each["confidence"] for each in first] == pytest.approx([each["confidence"] for each in tiny], abs=1e-5)
-    with pytest.raises(UserError, match="view size is not compatible.*; try --no-channels-last, --input-size N"):
+    with pytest.raises(UserError, match=r"view size is not compatible.*; try --no-channels-last, --input-size N"):
         evaluated(built_once, tmp_path / "refused", model="viewing", channels_last=True)
 
 
