@@ -178,7 +178,7 @@ class Scheduler(Generic[Work, Counts]):
         return bool(self._running or self._waiting)
 
     def _stragglers(self) -> Iterator[ItemRecord[Work]]:
-        """Yield work items that take too long, or will, and are not duplicated yet, the oldest first."""
+        """Yield work items that take too long, or will, the oldest first, unless a fast worker duplicates them."""
         if not self._seconds:
             return
         now, limit = self._engine.now(), max(STRAGGLER_MIN_S, STRAGGLER_FACTOR * median(self._seconds))
@@ -186,7 +186,9 @@ class Scheduler(Generic[Work, Counts]):
         old = takewhile(lambda run: now - run.since > limit, runs.values())  # oldest first
         slow = (run for each, took in self._slow.items() if (run := runs.get(each)) and run.since + took - now > limit)
         found = {run.record.index: run.record for run in chain(old, slow)}
-        yield from (record for record in found.values() if len(record.workers) == 1)
+        yield from (
+            record for record in found.values() if len(record.workers) == 1 or record.workers <= self._slow.keys()
+        )
 
     def _handle(self, event: WorkerEvent[Counts]) -> Iterator[Event[Counts, Work]]:
         """Handle an event of a worker; ignore events of workers that have been killed."""

@@ -206,6 +206,18 @@ def test_the_work_of_a_slow_worker_is_duplicated_before_it_takes_too_long() -> N
     assert outcome.engine.alive == {0}
 
 
+def test_work_that_only_slow_workers_do_is_duplicated_again() -> None:
+    """Worker 1 gets the last item at 58 s. Worker 2 duplicates it at 59 s, and worker 0, which is fast, at 60 s."""
+
+    def unequal(worker: int, attempt: Attempt[Item]) -> Script:
+        return process(worker, attempt, seconds=(10.0, 58.0, 59.0)[worker])
+
+    outcome = run([(name,) for name in "abcdefghi"], 3, unequal)
+    assert outcome.done == Counter("abcdefghi")
+    assert outcome.engine.now() == 70.0
+    assert outcome.engine.alive == {0}
+
+
 def test_the_first_duplicate_to_finish_counts() -> None:
     """The original worker continues after its work was duplicated, and finishes first."""
 
