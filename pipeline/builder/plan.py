@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -12,6 +13,7 @@ from typing import Any
 
 from pipeline.datasets.paths import part_file, shard_file, shard_name
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.execution.scheduler import STRAGGLER_FACTOR
 from pipeline.images.files import Own
 from pipeline.recipes.schema import Recipe
 from pipeline.software import device_name
@@ -29,9 +31,8 @@ SHARED_COST, SHARED_COST_OF_SEQUENCES = 3, 0
 """Estimated time to read, decode and prepare an image, as a multiple of the time of one output (docs/benchmark.md).
 The second value is for recipes that make sequences."""
 
-MANY_WORKERS, SLOWDOWN = 50, 3
-"""From this number of workers on, some of a cluster are assumed to be slow, and to take this many times as long as the
-others."""
+SLOW, SLOWDOWN = 0.02, 3
+"""Fraction of the workers of a cluster that are assumed to be slow, and how many times as long they take."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,8 @@ def division(blocks: int, workers: int, tasks: int, equal: bool, shared: int = S
 
     More pieces keep more workers busy until the end, but each piece decodes the images of its block again. If all
     workers are equally fast, whole blocks come first, the same number for each worker, unless dividing all blocks is
-    faster. If not, and there are many, the estimate assumes that a slow worker finishes last.
+    faster. If not, a few are slow: each does less, and its first piece delays the end until the scheduler has noticed
+    and another worker has made the piece.
 
     Args:
         blocks: Number of blocks.
@@ -284,13 +286,16 @@ def division(blocks: int, workers: int, tasks: int, equal: bool, shared: int = S
         equal: Whether the workers are equally fast, as those of one machine are.
         shared: Time to decode the images of a block, as a multiple of the time of one task.
     """
-    slowdown = 1 if equal or workers < MANY_WORKERS else SLOWDOWN
+    slow = 0 if equal else int(SLOW * workers)
+    capacity = workers - slow * (1 - 1 / SLOWDOWN)
 
-    def estimated(choice: tuple[int, int]) -> int:
+    def estimated(choice: tuple[int, int]) -> tuple[float, int]:
         whole, pieces = choice
-        rounds = -(-(blocks - whole) * pieces // workers)
-        rounds = slowdown * -(-rounds // slowdown)
-        return whole // workers * (shared + tasks) + rounds * (shared + -(-tasks // pieces))
+        rounds: float = math.ceil((blocks - whole) * pieces / capacity)
+        if slow:
+            rounds = max(rounds, STRAGGLER_FACTOR + 1)
+        time = whole // workers * (shared + tasks) + rounds * (shared + -(-tasks // pieces))
+        return time, -pieces if slow else 0
 
     most = blocks // workers * workers if equal else 0
     return min(((whole, pieces) for whole in (most, 0) for pieces in range(1, tasks + 1)), key=estimated)

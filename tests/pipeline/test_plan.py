@@ -95,9 +95,12 @@ def test_digests_change_only_with_settings_that_decide_the_bytes() -> None:
         (50, 49, 75, True, 4, (49, 38)),
         (50, 49, 75, False, 4, (0, 5)),
         (50, 50, 75, True, 4, (50, 1)),
-        (50, 50, 75, False, 4, (0, 3)),  # a slow worker makes one piece while the others make three
+        (50, 50, 75, False, 4, (0, 5)),  # from 50 workers on, one is expected to be slow
+        (50, 100, 75, False, 3, (0, 5)),
         (50, 256, 75, False, 4, (0, 15)),
-        (50, 1000, 75, False, 4, (0, 38)),
+        (50, 1000, 75, False, 4, (0, 39)),
+        (300, 256, 75, False, 3, (0, 5)),
+        (1282, 1000, 75, False, 3, (0, 3)),
         (200, 256, 10, False, 0, (0, 10)),
         (1, 256, 75, False, 4, (0, 75)),
         (1, 8, 1, True, 4, (0, 1)),
