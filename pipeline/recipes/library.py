@@ -43,7 +43,8 @@ def load(name: str) -> Recipe:
         return recipe if edition == name else clean_companion(recipe)
     path = local_path(name)
     if path.suffix != ".toml":
-        raise UserError(f"{unknown('recipe', name, shipped=shipped())}; or use the path of a .toml file")
+        listed = unknown("recipe", edition, shipped=editions())
+        raise UserError(f"{listed}; add {CLEAN} for the clean images of one, or use the path of a .toml file")
     try:
         content = LocalStore(str(path.parent)).read(path.name, limit=SMALL_FILE)
     except OSError as error:
