@@ -128,6 +128,7 @@ def test_evaluation_restores_the_process_and_keeps_no_model(
 
     torch.backends.cudnn.benchmark = True
     cv2.setNumThreads(3)
+    gc.unfreeze()  # what the tests froze, since the count would fall with each of these objects that goes
     try:
         for _ in range(3):
             mine = Drawing()
@@ -142,6 +143,7 @@ def test_evaluation_restores_the_process_and_keeps_no_model(
     gc.collect()
     assert len(models) >= 5
     assert not [each for each in models if each()]
+    gc.freeze()
 
 
 def test_temporary_predictions_are_deleted_with_the_result(data_folder: Path, model: torch.nn.Module) -> None:
