@@ -11,7 +11,7 @@ from pipeline.builder.committed import Committed, find_missing
 from pipeline.builder.compatibility import DATA_SET
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.estimate import estimate, measured_sizes, shard_sizes, with_size_warning
-from pipeline.builder.merge import copy_failed, merge_parts
+from pipeline.builder.merge import copy_failed, first_failures, merge_parts
 from pipeline.builder.plan import (
     SHARED_COST,
     SHARED_COST_OF_SEQUENCES,
@@ -201,6 +201,8 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
     def merge(self) -> None:
         """Write the manifest and the files that describe it."""
         self.result.failed, self.result.kept = merge_parts(self.plan, self.store)
+        if self.result.failed:
+            self.result.failures = first_failures(self.store)
         if self._copy_failed and self.result.failed:
             self.result.copied = copy_failed(self.store, self.plan.recipe, self._source)
 

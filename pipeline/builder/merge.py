@@ -27,6 +27,9 @@ from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import SMALL_FILE, Store, read_groups_ahead
 
+SHOWN_FAILURES = 5
+"""Number of failed images that the result of a build names."""
+
 
 def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
     """Write the merged manifest unless it is complete, and the roots, card and Croissant files that describe it.
@@ -87,6 +90,17 @@ def _shards(plan: Plan, manifest: Path) -> dict[str, str]:
     for table in manifests.read_tables(manifest, ("shard", "shard_sha256")) if plan.shards <= MAX_FILES else ():
         groups = table.group_by(["shard", "shard_sha256"], use_threads=False).aggregate([])
         found |= zip(groups["shard"].to_pylist(), groups["shard_sha256"].to_pylist(), strict=True)
+    return found
+
+
+def first_failures(store: Store) -> dict[str, str]:
+    """Return path -> reason for the first images of a merged manifest that failed, at most ``SHOWN_FAILURES``."""
+    found = dict[str, str]()
+    path, failed = store.path(MANIFEST_FILE), {"status": [manifests.FAILED]}
+    for origin, error in manifests.read_columns(path, ("origin", "error"), failed):
+        found.setdefault(origin, (error or "").removeprefix(f"{origin}: "))
+        if len(found) == SHOWN_FAILURES:
+            break
     return found
 
 

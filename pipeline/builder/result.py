@@ -16,7 +16,10 @@ from pipeline.execution.work import Lost
 from pipeline.software import host_facts, versions
 from pipeline.storage import Store
 from pipeline.storage.trusted_locations import absolute
-from pipeline.text import counted, rate
+from pipeline.text import counted, printable, rate
+
+LONGEST_LINE = 200
+"""Maximum number of characters with which the summary names a failed image and its reason."""
 
 
 @dataclass
@@ -27,6 +30,7 @@ class BuildResult:
         plan: The plan of the whole data set: recipe, images, samples, shards.
         shards_before: Number of shards that were finished before this run.
         failed: Number of failed samples in the whole data set. Only known if the data set is complete.
+        failures: Path -> reason, for the first images of these samples.
         done: Counts of the work of this run.
         lost: Work items that were given up after several attempts, with the reasons.
         withheld: Shards that were not made because of ``max_bytes``; None if there are none.
@@ -41,6 +45,7 @@ class BuildResult:
     _: KW_ONLY
     shards_before: int = 0
     failed: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
     done: BuildCounts = field(default_factory=BuildCounts)
     lost: list[Lost[WorkItem]] = field(default_factory=list)
     withheld: Withheld | None = None
@@ -65,6 +70,7 @@ class BuildResult:
             "shards_made": self.done.shards,
             "samples_made": self.done.samples.total(),
             "failed": self.failed,
+            "failures": self.failures,
             "complete": self.complete,
             "withheld": asdict(self.withheld) if self.withheld else None,
             "lost": [{"images": len(each.work.images), "reason": each.reason} for each in self.lost],
@@ -87,10 +93,12 @@ class BuildResult:
             names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
             yield f"gave up after several attempts: {names}: {each.reason}"
         if self.failed:
+            copies = " and --copy-failed copies the clean files" * (self.plan.recipe.is_mirror and not self.copied)
             yield (
                 f"{self.failed:,} of {self.plan.samples:,} samples failed; the manifest lists the reasons "
-                "(status = 'failed'). --retry-failed tries them again, --allow-failures accepts them"
+                f"(status = 'failed'). --retry-failed tries them again, --allow-failures accepts them{copies}"
             )
+            yield from (f"failed: {printable(f'{path}: {why}', LONGEST_LINE)}" for path, why in self.failures.items())
         if self.copied:
             yield f"copied {counted(self.copied, 'clean file')} in place of failed ones"
         for name in self.kept:

@@ -87,6 +87,8 @@ def test_failed_samples_are_in_the_manifest_and_set_the_exit_code(tmp_path: Path
     done = robustshards(*command)
     assert done.returncode == 1
     assert "16 of 32 samples failed" in done.stdout
+    assert "\nfailed: class0/empty.jpg: the file is empty\n" in done.stdout
+    assert done.stdout.count("\nfailed: ") == 4
     rows = list(manifests.read_rows(tmp_path / "data" / "manifest.parquet"))
     failed = {row.source_id: row.error for row in rows if row.status == manifests.FAILED}
     assert sorted(failed) == ["class0/empty", "class1/dangling", "class1/text", "class1/truncated"]
@@ -104,7 +106,8 @@ def test_retry_failed_remakes_failed_samples(tmp_path: Path, robustshards: Run) 
     valid = file.read_bytes()
     file.write_bytes(bytes(len(valid)))
     command = ("build", "imagenet-c", "--source", source, "--out", tmp_path / "data", *SELECTION, "--json")
-    assert json.loads(robustshards(*command).stdout)["failed"] == 4
+    facts = json.loads(robustshards(*command).stdout)
+    assert (facts["failed"], list(facts["failures"])) == (4, ["class0/image0.png"])
     file.write_bytes(valid)
     assert json.loads(robustshards(*command).stdout)["shards_made"] == 0
     done = robustshards(*command, "--retry-failed")

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 import manifests
 import robustshards as rs
+from pipeline.builder.merge import SHOWN_FAILURES
 from pipeline.datasets.export import export
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
@@ -166,6 +167,8 @@ def test_failures_are_recorded_and_copied_on_request(
     copy = shutil.copytree(mirror, tmp_path / "copy")
     result = mirrored(nasty, copy, copy_failed=True)
     assert (result.copied, result.done.shards) == (4 * len(FAILED), 0)
+    assert result.failures == {name: reasons[name].removeprefix(f"{name}: ") for name in result.failures}
+    assert len(result.failures) == min(len(FAILED), SHOWN_FAILURES)
     for name in FAILED:
         assert (copy / "gaussian_noise/1" / name).read_bytes() == (nasty / name).read_bytes()
     assert not verify(str(copy)).faults
