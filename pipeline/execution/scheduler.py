@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, count, islice, takewhile
+from itertools import count, islice, takewhile
 from statistics import median
 from typing import Generic, cast
 
@@ -89,8 +89,9 @@ class Scheduler(Generic[Work, Counts]):
 
     Each worker has one attempt at a time, and at most one work item per worker is read ahead, so memory use does not
     depend on the number of work items. Only workers that have started receive work: if a machine is lost and not
-    replaced, the remaining workers do its work. When no work is left, stragglers are duplicated and the first attempt
-    to finish counts. A work item that fails near the end of a run is split among the idle workers.
+    replaced, the remaining workers do its work. When no work is left, stragglers are duplicated, again if the duplicate
+    is one too, and the first attempt to finish counts. A work item that fails near the end of a run is split among the
+    idle workers.
     """
 
     def __init__(self, engine: Engine[Work, Counts], workers: int) -> None:
@@ -178,17 +179,15 @@ class Scheduler(Generic[Work, Counts]):
         return bool(self._running or self._waiting)
 
     def _stragglers(self) -> Iterator[ItemRecord[Work]]:
-        """Yield work items that take too long, or will, the oldest first, unless a fast worker duplicates them."""
+        """Yield work items whose workers all take too long, or will, those with the oldest attempts first."""
         if not self._seconds:
             return
         now, limit = self._engine.now(), max(STRAGGLER_MIN_S, STRAGGLER_FACTOR * median(self._seconds))
         runs = self._running
-        old = takewhile(lambda run: now - run.since > limit, runs.values())  # oldest first
-        slow = (run for each, took in self._slow.items() if (run := runs.get(each)) and run.since + took - now > limit)
-        found = {run.record.index: run.record for run in chain(old, slow)}
-        yield from (
-            record for record in found.values() if len(record.workers) == 1 or record.workers <= self._slow.keys()
-        )
+        late = dict(takewhile(lambda each: now - each[1].since > limit, runs.items()))  # oldest first
+        late |= {at: runs[at] for at, took in self._slow.items() if at in runs and runs[at].since + took - now > limit}
+        records = {run.record.index: run.record for run in late.values()}
+        yield from (record for record in records.values() if record.workers <= late.keys())
 
     def _handle(self, event: WorkerEvent[Counts]) -> Iterator[Event[Counts, Work]]:
         """Handle an event of a worker; ignore events of workers that have been killed."""

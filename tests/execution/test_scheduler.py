@@ -206,6 +206,19 @@ def test_the_work_of_a_slow_worker_is_duplicated_before_it_takes_too_long() -> N
     assert outcome.engine.alive == {0}
 
 
+def test_a_straggler_is_duplicated_again_if_its_duplicate_hangs() -> None:
+    attempts = count()
+
+    def twice_hanging(worker: int, attempt: Attempt[Item]) -> Script:
+        return iter(()) if attempt.work == ("a",) and next(attempts) < 2 else process(worker, attempt)
+
+    outcome = run([("b",), ("c",), ("a",)], 3, twice_hanging)
+    assert outcome.done == Counter("abc")
+    assert not outcome.of(Failed) + outcome.of(Lost)
+    assert 2 * STRAGGLER_MIN_S < outcome.engine.now() <= 2 * (STRAGGLER_MIN_S + 1) + 2
+    assert len(outcome.engine.alive) == 1
+
+
 def test_work_that_only_slow_workers_do_is_duplicated_again() -> None:
     """Worker 1 gets the last item at 58 s. Worker 2 duplicates it at 59 s, and worker 0, which is fast, at 60 s."""
 
