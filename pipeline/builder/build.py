@@ -203,8 +203,8 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
         self.result.failed, self.result.kept = merge_parts(self.plan, self.store)
         if self.result.failed:
             self.result.failures = first_failures(self.store)
-        if self._copy_failed and self.result.failed:
-            self.result.copied = copy_failed(self.store, self.plan.recipe, self._source)
+            if self._copy_failed:
+                self.result.copied = copy_failed(self.store, self.plan.recipe, self._source)
 
     def record(self) -> None:
         """Write the record of this run, unless there was nothing to do."""

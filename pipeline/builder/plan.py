@@ -32,7 +32,8 @@ SHARED_COST, SHARED_COST_OF_SEQUENCES = 3, 0
 The second value is for recipes that make sequences."""
 
 SLOW, SLOWDOWN = 0.02, 3
-"""Fraction of the workers of a cluster that are assumed to be slow, and how many times as long they take."""
+"""Fraction of the workers of a cluster that are assumed to be slow, rounded down to whole workers, and how many times
+as long these take."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,7 @@ def division(blocks: int, workers: int, tasks: int, equal: bool, shared: int = S
         if slow:
             rounds = max(rounds, STRAGGLER_FACTOR + 1)
         time = whole // workers * (shared + tasks) + rounds * (shared + -(-tasks // pieces))
-        return time, -pieces if slow else 0
+        return time, (-pieces if slow else 0)  # of equal estimates, that with the shorter last pieces
 
     most = blocks // workers * workers if equal else 0
     return min(((whole, pieces) for whole in (most, 0) for pieces in range(1, tasks + 1)), key=estimated)

@@ -30,7 +30,7 @@ class BuildResult:
         plan: The plan of the whole data set: recipe, images, samples, shards.
         shards_before: Number of shards that were finished before this run.
         failed: Number of failed samples in the whole data set. Only known if the data set is complete.
-        failures: Path -> reason, for the first images of these samples.
+        failures: Path -> reason of the first images that failed, at most five.
         done: Counts of the work of this run.
         lost: Work items that were given up after several attempts, with the reasons.
         withheld: Shards that were not made because of ``max_bytes``; None if there are none.
@@ -95,7 +95,7 @@ class BuildResult:
         if self.failed:
             copies = " and --copy-failed copies the clean files" * (self.plan.recipe.is_mirror and not self.copied)
             yield (
-                f"{self.failed:,} of {self.plan.samples:,} samples failed; the manifest lists the reasons "
+                f"{self.failed:,} of {self.plan.samples:,} samples failed; the manifest lists all reasons "
                 f"(status = 'failed'). --retry-failed tries them again, --allow-failures accepts them{copies}"
             )
             yield from (f"failed: {printable(f'{path}: {why}', LONGEST_LINE)}" for path, why in self.failures.items())

@@ -167,18 +167,19 @@ def test_an_item_is_given_up_after_the_maximum_number_of_failures() -> None:
     assert lost.work == item
 
 
-def hanging(worker: int, attempt: Attempt[Item]) -> Script:
-    """Let worker 0 hang at its first image; the others need one second per image."""
-    return iter(()) if worker == 0 else process(worker, attempt)
+@pytest.mark.parametrize("hanging", [1, 2])
+def test_a_straggler_is_duplicated_until_an_attempt_finishes(hanging: int) -> None:
+    attempts = count()
 
+    def attempt_of(worker: int, attempt: Attempt[Item]) -> Script:
+        return iter(()) if attempt.work == ("a",) and next(attempts) < hanging else process(worker, attempt)
 
-def test_a_straggler_is_duplicated_and_killed() -> None:
-    outcome = run([("a",), ("b",), ("c",)], 2, hanging)
+    outcome = run([("b",), ("c",), ("a",)], hanging + 1, attempt_of)
     assert outcome.done == Counter("abc")
     assert not outcome.of(Failed) + outcome.of(Lost)
-    # the other items took a second each, so the minimum applies, plus at most one tick until the search
-    assert STRAGGLER_MIN_S < outcome.engine.now() <= STRAGGLER_MIN_S + 2 + 1
-    assert outcome.engine.alive == {1}
+    # the other items took a second each, so the minimum applies, plus at most one tick until each search
+    assert hanging * STRAGGLER_MIN_S < outcome.engine.now() <= hanging * (STRAGGLER_MIN_S + 1) + 2
+    assert outcome.engine.alive == {hanging}
 
 
 def test_items_below_the_limit_are_not_stragglers() -> None:
@@ -204,19 +205,6 @@ def test_the_work_of_a_slow_worker_is_duplicated_before_it_takes_too_long() -> N
     assert outcome.done == Counter("abcde")
     assert outcome.engine.now() == 40.0  # 58 s without the duplicate
     assert outcome.engine.alive == {0}
-
-
-def test_a_straggler_is_duplicated_again_if_its_duplicate_hangs() -> None:
-    attempts = count()
-
-    def twice_hanging(worker: int, attempt: Attempt[Item]) -> Script:
-        return iter(()) if attempt.work == ("a",) and next(attempts) < 2 else process(worker, attempt)
-
-    outcome = run([("b",), ("c",), ("a",)], 3, twice_hanging)
-    assert outcome.done == Counter("abc")
-    assert not outcome.of(Failed) + outcome.of(Lost)
-    assert 2 * STRAGGLER_MIN_S < outcome.engine.now() <= 2 * (STRAGGLER_MIN_S + 1) + 2
-    assert len(outcome.engine.alive) == 1
 
 
 def test_work_that_only_slow_workers_do_is_duplicated_again() -> None:

@@ -7,7 +7,7 @@ from statistics import mean
 import pytest
 
 from bench.scale import measure, write_empty_source
-from bench.scheduling import MEDIUM, REQUIRED
+from bench.scheduling import LARGE, REQUIRED
 from bench.simulated_cluster import NO_TROUBLE, SPREAD, Listing, Simulation, Trouble, simulate
 from bench.worker_times import WorkerTimes
 from pipeline.builder.plan import make_plan
@@ -77,18 +77,19 @@ def test_equal_seeds_give_equal_results() -> None:
 
 
 def test_256_workers_with_faults_are_busy(fewer: int) -> None:
-    (cluster, _, minimum), *_ = REQUIRED
-    assert cluster == MEDIUM
-    runs = [simulated(50, cluster[1], Trouble(), seed) for seed in range(3 if fewer == 1 else 1)]
-    assert mean(run.busy for run in runs) > minimum
-    assert all(run.failed == round(0.01 * cluster[1]) for run in runs)
+    (images, workers, trouble), name, minimum = REQUIRED[0]
+    runs = [simulated(images // 1000, workers, trouble, seed) for seed in range(3 if fewer == 1 else 1)]
+    assert mean(getattr(run, name) for run in runs) > minimum
+    assert all(run.failed == round(0.01 * workers) for run in runs)
 
 
 @pytest.mark.large
 def test_1000_workers_with_faults_mostly_do_useful_work() -> None:
-    """Of the images of ImageNet's training set, which take them a minute and a half."""
-    run = simulated(1282, 1000, Trouble())
-    assert min(run.busy, run.useful) > 0.85
+    """With the images of ImageNet's training set, which take them a minute and a half."""
+    images, workers, trouble = LARGE
+    run = simulated(-(-images // 1000), workers, trouble)
+    for _, name, minimum in REQUIRED[1:]:
+        assert getattr(run, name) > minimum
 
 
 @pytest.mark.slow
