@@ -5,7 +5,6 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -50,10 +49,24 @@ def versions(more: Iterable[str] = ()) -> dict[str, str]:
     Raises:
         UserError: A distribution is not installed.
     """
+    names = (*LIBRARIES, *more)
+    found = installed_versions(names)
+    if missing := next((name for name in names if name not in found), None):
+        raise UserError(f"the package {missing} is not installed: run pip install {missing}")
+    return found
+
+
+def installed_versions(names: Iterable[str]) -> dict[str, str]:
+    """Return distribution -> version, of those of these distributions that are installed."""
+    return {name: version for name in names if (version := _version(name))}
+
+
+@cache
+def _version(name: str) -> str | None:
     try:
-        return {name: metadata.version(name) for name in (*LIBRARIES, *more)}
-    except metadata.PackageNotFoundError as error:
-        raise UserError(f"the package {error.name} is not installed: run pip install {error.name}") from error
+        return metadata.version(name)
+    except (metadata.PackageNotFoundError, ValueError):  # ValueError: the name is empty
+        return None
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ class Installation:
 
     def differences(self) -> list[str]:
         """Return how this process differs from this installation; paths count only on the same host."""
-        own = {"Python": platform.python_version(), **_installed()}
+        own = {"Python": platform.python_version(), **installed_versions(LIBRARIES)}
         faults = [
             f"{name} {own.get(name, 'missing')}, not {self.versions.get(name, 'missing')}"
             for name in sorted(own.keys() | self.versions.keys())
@@ -104,15 +117,6 @@ def installation() -> Installation:
     return Installation(
         platform.node(), {"Python": platform.python_version(), **versions()}, _source_digest(), _files()
     )
-
-
-def _installed() -> dict[str, str]:
-    """Return the versions of the installed libraries."""
-    found: dict[str, str] = {}
-    for name in LIBRARIES:
-        with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
 
 
 def _files() -> dict[str, tuple[str, str]]:

@@ -5,29 +5,27 @@ import json
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from importlib import import_module, metadata
+from importlib import import_module
 
 import torch
 
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
-from pipeline.software import ATTACK_LIBRARIES
+from pipeline.software import ATTACK_LIBRARIES, installed_versions
 
 _SEED_BYTES = 7
 
 
-def installed_versions(names: Collection[str], wanted_by: str) -> dict[str, str]:
+def required_versions(names: Collection[str], wanted_by: str) -> dict[str, str]:
     """Return library -> version, of libraries of ``ATTACK_LIBRARIES`` that an attack needs.
 
     Raises:
         UserError: One of them is not installed, or cannot be imported; the message has the command that installs it.
     """
-    found = {}
+    found = installed_versions(sorted(names))
     for name in sorted(names):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError as error:
-            raise UserError(f"{wanted_by} needs {name}, which is not installed: {ATTACK_LIBRARIES[name]}") from error
+        if name not in found:
+            raise UserError(f"{wanted_by} needs {name}, which is not installed: {ATTACK_LIBRARIES[name]}")
         try:
             import_module(name)
         except Exception as error:  # a library that does not fit the others can raise any exception

@@ -1,6 +1,5 @@
 """Installed and missing components of this machine, with commands that install the missing ones."""
 
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -15,7 +14,7 @@ from corruptions import imagemagick, textures
 from corruptions.kernels import numba_config
 from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import decoder_fingerprint, resizer_fingerprints
-from pipeline.software import ATTACK_LIBRARIES, cpu_count, versions
+from pipeline.software import ATTACK_LIBRARIES, cpu_count, installed_versions, versions
 
 OPTIONAL_LIBRARIES = {"ray": "pip install ray", "torch": "pip install torch", **ATTACK_LIBRARIES}
 """Libraries that builds do not need -> command that installs them."""
@@ -65,11 +64,9 @@ def _libraries() -> Iterator[Finding]:
     yield Finding("python", platform.python_version())
     for name, version in versions().items():
         yield Finding(name, version)
+    found = installed_versions(OPTIONAL_LIBRARIES)
     for name, command in OPTIONAL_LIBRARIES.items():
-        try:
-            yield Finding(name, importlib.metadata.version(name))
-        except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, "not installed", command)
+        yield Finding(name, found[name]) if name in found else Finding(name, "not installed", command)
 
 
 def _decoders() -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from pipeline import software
 from pipeline.attack import attack_recipe
 from pipeline.attack.victim import Victim
 from pipeline.datasets.adversarial import recorded_attack
@@ -155,14 +156,7 @@ def test_models_without_gradients_get_square_only(clean: Path, tmp_path: Path, r
 def test_missing_libraries_are_named_before_any_work(
     name: str, missing: str, command: str, clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed = metadata.version
-
-    def version(package: str) -> str:
-        if package == missing:
-            raise metadata.PackageNotFoundError(package)
-        return installed(package)
-
-    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setattr(software, "_version", lambda name: None if name == missing else metadata.version(name))
     with pytest.raises(UserError, match=f"{name} needs {missing}, which is not installed: {command}"):
         attack(clean, tmp_path / "out", "no.such:model", [name], ["1/255"])
     with pytest.raises(UserError, match=command):

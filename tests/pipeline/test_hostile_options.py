@@ -5,11 +5,13 @@ import json
 import os
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-import typer
+import typer.main
+import typer.testing
 from typer.testing import CliRunner, Result
 
 from pipeline.builder.preflight import TESTING
@@ -21,6 +23,8 @@ from pipeline.errors import UserError
 from pipeline.text import LONGEST_ERROR, escape_controls, one_line
 
 DIGITS = "1" * 5000
+
+typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]  # the commands are read once
 
 
 def run(*arguments: object) -> Result:

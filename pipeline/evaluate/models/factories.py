@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module, invalidate_caches, metadata
+from importlib import import_module, invalidate_caches
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ import torch
 from corruptions.registry import suggestion
 from pipeline.errors import UserError
 from pipeline.evaluate.models.guards import user_errors
-from pipeline.software import PACKAGES
+from pipeline.software import PACKAGES, installed_versions
 
 ADVICE = "write it as package.module:function (no .py), importable from the current folder, without arguments"
 
@@ -158,11 +158,7 @@ def _is_plain(value: object) -> bool:
 
 def library_versions(libraries: Iterable[str] = ()) -> dict[str, str]:
     """Return the versions of the required distributions, and of ``libraries`` that are installed, by name."""
-    versions = {}
-    for name in (*REQUIRED_DISTRIBUTIONS, *libraries):
-        with suppress(metadata.PackageNotFoundError, ValueError):
-            versions[name] = metadata.version(name)
-    return dict(sorted(versions.items()))
+    return dict(sorted(installed_versions((*REQUIRED_DISTRIBUTIONS, *libraries)).items()))
 
 
 def libraries_of(modules: Iterable[str]) -> set[str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from pipeline.errors import UserError
@@ -72,8 +73,8 @@ def report_of(family: str) -> FamilyReport:
     """
     if own := next((report for report in REPORTS if report.family == family), None):
         return own
-    if points := entry_points(group=ENTRY_POINTS, name=family):
-        return _installed(next(iter(points)), family)
+    if point := _points().get(family):
+        return _installed(point, family)
     if FAMILIES[family].sequences:
         raise UserError(
             f"the family {family!r} has no report, and the default report does not support sequences: install a "
@@ -91,7 +92,7 @@ def reports() -> dict[str, FamilyReport]:
         UserError: If an installed report is invalid, or a key is invalid or used by two reports.
     """
     by_key: dict[str, FamilyReport] = {}
-    own = {report.family for report in REPORTS} | entry_points(group=ENTRY_POINTS).names
+    own = {report.family for report in REPORTS} | _points().keys()
     for name, family in FAMILIES.items():
         if name == natural.CLEAN_REPORT.family or (family.sequences and name not in own):
             continue
@@ -107,6 +108,12 @@ def reports() -> dict[str, FamilyReport]:
             )
         by_key[report.key] = report
     return by_key | {report.key: report for report in _OTHERS}
+
+
+@cache
+def _points() -> Mapping[str, EntryPoint]:
+    """Return family -> entry point of an installed report."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _installed(point: EntryPoint, family: str) -> FamilyReport:
