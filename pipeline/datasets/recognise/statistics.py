@@ -68,7 +68,7 @@ def statistics(image: View, clean: View) -> Floats:
     Then means and power of the change by colour, contrast, quantiles and skewness of the change, direction of edges,
     and dependence of the change on the brightness.
     """
-    change = image.pixels - clean.pixels
+    red, green, blue = np.moveaxis(image.pixels - clean.pixels, 2, 0)
     grey = image.luma - clean.luma
     _, band, count = _window(*grey.shape)
 
@@ -80,18 +80,18 @@ def statistics(image: View, clean: View) -> Floats:
     common = by_band((image.spectrum * clean.spectrum.conj()).real)
     down, across = np.diff(image.luma, axis=0)[:, :-1], np.diff(image.luma, axis=1)[:-1]
     vertical, horizontal = (down**2).mean() + SMALL, (across**2).mean() + SMALL
-    deviation = grey.std() + 1
+    standard = (grey - grey.mean()) / (grey.std() + 1)
     return np.concatenate(
         [
             _log(changed),
             _log(power) - _log(before),
             common / (before + SMALL),
-            _log(((change - change[..., 1:2])[..., ::2] ** 2).mean((0, 1))),
-            change.mean((0, 1)) / 32,
+            _log(np.array([((red - green) ** 2).mean(), ((blue - green) ** 2).mean()])),
+            np.array([red.mean(), green.mean(), blue.mean()]) / 32,
             np.log(np.percentile(np.abs(grey), QUANTILES) + 1),
             [
                 np.log((image.luma.std() + 1) / (clean.luma.std() + 1)),
-                np.clip((((grey - grey.mean()) / deviation) ** 3).mean(), -5, 5),
+                np.clip((standard * standard * standard).mean(), -5, 5),  # ** 3 takes 70 times as long
                 np.log(horizontal / vertical) / 2,
                 2 * (down * across).mean() / (horizontal + vertical),
                 _correlation(np.abs(grey), clean.luma),
