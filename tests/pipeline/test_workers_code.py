@@ -43,11 +43,12 @@ def build_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[st
 
 @pytest.mark.parametrize("engine", ["local", RAY, pytest.param("joined", marks=pytest.mark.large)])
 def test_code_in_the_current_folder_is_not_run(
-    hostile: Path, built_once: Path, small_source: Path, ray_address: str, engine: str
+    hostile: Path, built_once: Path, small_source: Path, engine: str, request: pytest.FixtureRequest
 ) -> None:
     (hostile / "photographs").symlink_to(small_source)
     places = ("--source", "photographs", "--out", "data", *SELECTION, "--workers", 2)
-    done = build_in(hostile, *places, *(("--address", ray_address) if engine == "joined" else ("--executor", engine)))
+    joined = engine == "joined" and ("--address", request.getfixturevalue("ray_address"))
+    done = build_in(hostile, *places, *(joined or ("--executor", engine)))
     assert not (hostile / "ran").exists(), (hostile / "ran").read_text()
     assert done.returncode == 0, done.stderr
     assert data_digests(hostile / "data") == data_digests(built_once)
