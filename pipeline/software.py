@@ -57,7 +57,7 @@ def versions(more: Iterable[str] = ()) -> dict[str, str]:
 
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:
-    """Return distribution -> version, of those of these distributions that are installed."""
+    """Return distribution -> version, without distributions that are not installed."""
     return {name: version for name in names if (version := _version(name))}
 
 
