@@ -82,6 +82,7 @@ class Display:
             TextColumn("{task.fields[note]}"),
             console=self._console,
         )
+        self._transforms: list[str] = []
         self._rows: dict[str, TaskID] = {}
         self._total = TaskID(0)
         self._shards_todo = self._images_todo = 0
@@ -133,10 +134,10 @@ class Display:
         self._start(Counter({"": todo}))
 
     def _start(self, todo: Counter[str], description: str = "", note: str = "") -> None:
-        self._images_todo = todo.total()
+        self._images_todo, self._transforms = todo.total(), list(todo) if len(todo) > 1 else []  # one is the total
         self._started = self._last_shown = monotonic()
         if self._console.is_terminal and self._images_todo:
-            self._rows = {name: self._bars.add_task(name, total=count, note="") for name, count in todo.items() if name}
+            self._rows = {name: self._bars.add_task(name, total=todo[name], note="") for name in self._transforms}
             self._total = self._bars.add_task(description, total=self._images_todo, note=note)
             self._bars.start()
 
@@ -167,7 +168,7 @@ class Display:
             self._bars.update(self._total, completed=images, note=note)
             return
         speed = rate(images, self._last_shown - self._started)
-        latest = ", ".join(f"{name} {count:,}" for name, count in done.items() if name)
+        latest = ", ".join(f"{name} {count:,}" for name, count in done.items() if name in self._transforms)
         counts = ", ".join(filter(None, (f"{images:,}/{self._images_todo:,} images", note, speed)))
         self._console.print(counts + self._left(images) + (latest and f"; {latest}"), soft_wrap=True)
 

@@ -281,3 +281,13 @@ def test_the_time_left_does_not_count_the_start(
         "300/1,000 images, 6.0 images/s, about 1 min 10 s left",
         "1,000/1,000 images, 16 images/s",
     ]
+
+
+def test_a_single_transform_is_not_counted_beside_the_total(
+    small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    for only, counts in (("contrast", ""), ("contrast,fog", "; fog 6, contrast 6")):
+        out = ("--source", small_source, "--out", tmp_path / only)
+        done = robustshards.succeed("build", "imagenet-c", *out, "--only", only, "--severities", "1", "--workers", 1)
+        line = next(each for each in done.stderr.splitlines() if each.startswith(("6/6", "12/12")))
+        assert re.fullmatch(rf"(6|12)/\1 images, (1|2)/\2 shards, [\d,.]+ images/s{counts}", line)
