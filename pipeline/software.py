@@ -65,7 +65,7 @@ def installed_versions(names: Iterable[str]) -> dict[str, str]:
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
-    except (metadata.PackageNotFoundError, ValueError):  # ValueError: the name is empty
+    except metadata.PackageNotFoundError:
         return None
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -16,24 +16,23 @@ from pipeline.software import ATTACK_LIBRARIES, installed_versions
 _SEED_BYTES = 7
 
 
-def required_versions(names: Collection[str], wanted_by: str) -> dict[str, str]:
-    """Return library -> version, of libraries of ``ATTACK_LIBRARIES`` that an attack needs.
+def required_version(name: str, wanted_by: str) -> str:
+    """Return the version of a library of ``ATTACK_LIBRARIES`` that an attack needs.
 
     Raises:
-        UserError: One of them is not installed, or cannot be imported; the message has the command that installs it.
+        UserError: It is not installed, or cannot be imported; the message has the command that installs it.
     """
-    found = installed_versions(sorted(names))
-    for name in sorted(names):
-        if name not in found:
-            raise UserError(f"{wanted_by} needs {name}, which is not installed: {ATTACK_LIBRARIES[name]}")
-        try:
-            import_module(name)
-        except Exception as error:  # a library that does not fit the others can raise any exception
-            raise UserError(
-                f"{wanted_by} needs {name}, which cannot be imported ({type(error).__name__}: {error}): install it "
-                f"again, with versions of its requirements that fit: {ATTACK_LIBRARIES[name]}"
-            ) from error
-    return found
+    found = installed_versions([name])
+    if not found:
+        raise UserError(f"{wanted_by} needs {name}, which is not installed: {ATTACK_LIBRARIES[name]}")
+    try:
+        import_module(name)
+    except Exception as error:  # a library that does not fit the others can raise any exception
+        raise UserError(
+            f"{wanted_by} needs {name}, which cannot be imported ({type(error).__name__}: {error}): install it "
+            f"again, with versions of its requirements that fit: {ATTACK_LIBRARIES[name]}"
+        ) from error
+    return found[name]
 
 
 def compute_deterministically(device: str) -> None:

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.auto import SQUARE_L2, tiles_l2
 from pipeline.attack.clean import CleanImages, drawn, pixels_of
-from pipeline.attack.libraries import is_out_of_memory, memory_for, required_versions
+from pipeline.attack.libraries import is_out_of_memory, memory_for, required_version
 from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import Victim, loss_gradients
 from pipeline.datasets.built import Built
@@ -91,10 +91,7 @@ class Setup:
 
 def check_libraries(entries: Sequence[AttackEntry]) -> dict[str, str]:
     """Return the versions of the libraries of these attacks. Raise UserError if one is not installed."""
-    found: dict[str, str] = {}
-    for entry in entries:
-        found |= required_versions([ATTACKS[entry.name].library], entry.name)
-    return found
+    return {(library := ATTACKS[entry.name].library): required_version(library, entry.name) for entry in entries}
 
 
 def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: CleanImages, model: Model) -> Setup:

@@ -134,7 +134,8 @@ class Display:
         self._start(Counter({"": todo}))
 
     def _start(self, todo: Counter[str], description: str = "", note: str = "") -> None:
-        self._images_todo, self._transforms = todo.total(), list(todo) if len(todo) > 1 else []  # one is the total
+        self._images_todo = todo.total()
+        self._transforms = list(todo) if len(todo) > 1 else []  # the count of a single one is the total
         self._started = self._last_shown = monotonic()
         if self._console.is_terminal and self._images_todo:
             self._rows = {name: self._bars.add_task(name, total=todo[name], note="") for name in self._transforms}

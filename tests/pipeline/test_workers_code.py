@@ -47,8 +47,8 @@ def test_code_in_the_current_folder_is_not_run(
 ) -> None:
     (hostile / "photographs").symlink_to(small_source)
     places = ("--source", "photographs", "--out", "data", *SELECTION, "--workers", 2)
-    joined = engine == "joined" and ("--address", request.getfixturevalue("ray_address"))
-    done = build_in(hostile, *places, *(joined or ("--executor", engine)))
+    pool = ("--address", request.getfixturevalue("ray_address")) if engine == "joined" else ("--executor", engine)
+    done = build_in(hostile, *places, *pool)
     assert not (hostile / "ran").exists(), (hostile / "ran").read_text()
     assert done.returncode == 0, done.stderr
     assert data_digests(hostile / "data") == data_digests(built_once)
