@@ -100,13 +100,20 @@ def test_given_arguments_are_not_named_as_missing() -> None:
     ("arguments", "message"),
     [
         (["--sorce", "x"], "no such option: --sorce (possible options: --set, --source, --source-kind)"),
-        (["x", "y"], "unexpected arguments: y"),
+        (["--out", "y", "z"], "unexpected arguments: z"),
+        (["--json", "--json", "--set", "seed=1", "--set"], "option '--set' requires an argument"),
+        (
+            ["--only", "fog", "--out", "y", "--only=frost"],
+            "--only was given 2 times: give it once (Transforms or groups, comma-separated, e.g. fog,frost or noise or "
+            "all. Default: the recipe's)",
+        ),
     ],
 )
-def test_misuse_is_one_clause(arguments: list[str], message: str) -> None:
-    complete = [] if arguments[0].startswith("--sorce") else ["--source", "x", "--out", "y"]
-    recipe = ["imagenet-c"] if arguments[0].startswith("-") else []
-    assert misuse("build", *recipe, *complete, *arguments) == message
+def test_misuse_is_one_clause_with_the_help_of_the_command(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        app(["build", "imagenet-c", "--source", "x", *arguments], standalone_mode=False)
+    assert usage_message(raised.value) == message
+    assert raised.value.ctx.command_path.endswith(" build")
 
 
 def test_unknown_command_is_compared_with_the_known_ones() -> None:
