@@ -43,10 +43,10 @@ def prove_sample(store: Store, source_id: str, transform: str, level: int) -> Pr
     condition = Condition(transform, level)
     ids, leaves = condition_leaves(store, condition)
     if source_id not in ids:
-        what = f"{len(ids):,} other images" if ids else "no samples"
+        others = f" ({len(ids):,} others, such as {printable(ids[0])})" if ids else ""
         raise UserError(
-            f"{store.root} has {what} under {condition}, but not {printable(source_id)}: give a source_id and a "
-            "condition of its manifest, for example n01440764/ILSVRC2012_val_00000293 --transform fog --level 3"
+            f"{store.root} has no {printable(source_id)} under {condition}{others}: give the id of an image, "
+            "and a transform and level that robustshards roots lists"
         )
     where: manifests.Filters = {"transform": [transform], "level": [level], "source_id": [source_id]}
     (row,) = read_manifest(store, manifests.read_rows, where)
