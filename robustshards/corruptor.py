@@ -53,6 +53,11 @@ class Corruptor:
         self._seed, self._name, self._level = int(seed), str(name), int(str(whole_level(severity)))
         self._again = partial(Corruptor, name, severity, profile=profile, seed=seed, channels=channels, options=options)
 
+    def __repr__(self) -> str:
+        """Return the constructor with its arguments."""
+        named = (f"{name}={value!r}" for name, value in self._again.keywords.items())
+        return f"Corruptor({', '.join((*map(repr, self._again.args), *named))})"
+
     def __call__(self, image: NDArray[np.uint8], key: str) -> NDArray[np.uint8]:
         """Return the corrupted image.
 

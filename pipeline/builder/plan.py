@@ -214,8 +214,8 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
     warnings = notices_of(source) + warnings_of_unread(source.ignored)
     if unlabelled and not (recipe.family.sequences or recipe.is_mirror):  # sequences count changes of the prediction
         warnings += (
-            f"{unlabelled:,} of {counted(images, 'image')} are unlabelled, so no error rate can be computed on this "
-            "data set: use a source with labels, for example one folder per class",
+            f"labels are missing for {unlabelled:,} of {counted(images, 'image')}, so no error rate can be computed on "
+            "this data set: use a source with labels, for example one folder per class",
         )
     if recipe.family.on_device:
         device = device_name(recipe.device)

@@ -189,8 +189,8 @@ def _check_recipe(store: Store) -> None:
     """Raise UserError for a folder without a recipe."""
     if store.size(RECIPE_FILE) < 0:
         raise UserError(
-            f"{store.root} is not a data set: it has no {RECIPE_FILE}; give the folder of a data set, "
-            "or make one of a folder of photographs with robustshards render (rs.render)"
+            f"{store.root} is not a data set: it has no {RECIPE_FILE}; give the folder of a data set, or make one: "
+            "robustshards render (rs.render) of photographs, robustshards index of images that others corrupted"
         )
 
 

@@ -42,6 +42,8 @@ def test_corruptor_can_be_pickled_and_used_in_threads() -> None:
     expected = [corruptor(IMAGE, key) for key in keys]
     assert len({image.tobytes() for image in expected}) == len(keys)
     again = pickle.loads(pickle.dumps(corruptor))
+    start = "Corruptor('gaussian_noise', 2, profile='detection', seed=7, channels='bgr'"
+    assert (repr(again), repr(again)[: len(start)]) == (repr(corruptor), start)
     with ThreadPoolExecutor(4) as pool:
         for one, other in zip(expected, pool.map(lambda key: again(IMAGE, key), keys), strict=True):
             np.testing.assert_array_equal(one, other)

@@ -195,7 +195,7 @@ def test_the_classes_of_the_images_are_counted_and_all_of_imagenet_need_no_words
 def test_unlabelled_images_are_warned_of_before_the_work(tmp_path: Path, robustshards: Run) -> None:
     source = write_classes(tmp_path / "source", {"": 0})
     arguments = ("--source", source, "--source-kind", "imagefolder")
-    warning = "2 of 2 images are unlabelled, so no error rate can be computed"
+    warning = "labels are missing for 2 of 2 images, so no error rate can be computed"
     for command in (("plan", RECIPE), ("build", RECIPE, "--out", tmp_path / "data", "--dry-run")):
         facts = json.loads(robustshards(*command, *arguments, "--json").stdout)
         assert [text.partition(" on")[0] for text in facts["warnings"]] == [warning]

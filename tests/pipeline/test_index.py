@@ -168,6 +168,9 @@ def test_commands_that_need_a_recipe_refuse_an_index(built_once: Path, tmp_path:
     assert "that robustshards built: choose another folder" in robustshards.refuse(
         "index", tmp_path / "theirs", "--out", built_once
     )
+    assert "needs no index: it has a recipe.toml" in robustshards.refuse(
+        "index", built_once, "--out", tmp_path / "index"
+    )
     indexed(robustshards, tmp_path / "theirs", tmp_path / "index")
     assert "which has no recipe" in robustshards.refuse("verify", tmp_path / "index", "--deep", "--source", tmp_path)
 

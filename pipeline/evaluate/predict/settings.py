@@ -181,7 +181,7 @@ def check_labelled(data_set: DataSet) -> None:
     if count := sum(table.num_rows for table in tables):
         raise UserError(
             f"{data_set.name} has {counted(count, 'unlabelled image')}, so no error rate can be computed: make it "
-            "again from images with labels, for example one folder per class"
+            "again from images with labels, for example one folder per class, by build or render (mirrors have none)"
         )
 
 
