@@ -8,8 +8,9 @@ from multiprocessing import get_context
 import cv2
 
 from corruptions import ccc
+from pipeline.datasets.paths import content_of
 from pipeline.datasets.shards import ShardWriter
-from pipeline.errors import UserError
+from pipeline.execution.resumable import JobFolder
 from pipeline.images.encoders import Jpeg
 from pipeline.render.ccc import CCCImages
 from pipeline.storage import SMALL_FILE, open_store
@@ -19,6 +20,9 @@ SHARD_IMAGES = 25_000
 
 ABOUT = "ccc.json"
 """File of a stored stream that says what it holds."""
+
+STREAM = JobFolder("stream or number of images", ABOUT)
+"""The output of a stored stream."""
 
 
 def write_shards(made: CCCImages, out: str, workers: int, progress: Callable[[int], None]) -> int:
@@ -33,15 +37,18 @@ def write_shards(made: CCCImages, out: str, workers: int, progress: Callable[[in
         progress: Called with the number of images of each finished tar.
 
     Raises:
-        UserError: The folder holds another stream, or a source image cannot be read.
+        UserError: The folder holds something else, or a source image cannot be read.
     """
     store = open_store(out)
     facts = json.dumps({"stream": str(made.stream), "images": made.length, "digest": made.digest}, indent=1).encode()
-    if store.size(ABOUT) >= 0 and store.read(ABOUT, limit=SMALL_FILE) != facts:
-        raise UserError(f"{out} holds another stream, or another number of images: use another folder")
+
+    def conflicts() -> list[str]:
+        return [] if store.read(ABOUT, limit=SMALL_FILE) == facts else [f"its {ABOUT} differs"]
+
     speed, shards = made.stream.speed, 0
     per_shard = -(-SHARD_IMAGES // speed)
     with store.exclusive(), ProcessPoolExecutor(workers, get_context("spawn"), _start, (made,)) as pool:
+        STREAM.claim(store, lambda: content_of(store), conflicts)
         store.publish_bytes(facts, ABOUT)
         for shard, start in enumerate(range(0, len(made.steps), per_shard)):
             name, stop = f"shards/ccc-{shard:06d}.tar", min((start + per_shard) * speed, made.length)

@@ -16,6 +16,7 @@ from pipeline.datasets.paths import (
     RUNS,
     SHARDS,
     condition_folder,
+    content_of,
 )
 from pipeline.errors import UserError
 from pipeline.execution.resumable import JobFolder
@@ -23,8 +24,7 @@ from pipeline.images.fingerprints import same_pixels
 from pipeline.recipes import attacks
 from pipeline.recipes.schema import Recipe
 from pipeline.render.bank import FOLDER as BANK
-from pipeline.sources.files import is_system_folder
-from pipeline.storage import FolderEntry, LocalStore, Store
+from pipeline.storage import LocalStore, Store
 
 FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, ROOTS_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS, BANK)
 """The files and folders that a build writes into its output."""
@@ -50,15 +50,6 @@ def check_claim(store: Store, recipe: Recipe) -> None:
     DATA_SET.claim(store, lambda: content_of(store), lambda: conflicts_of(read_recipe(store), recipe))
 
 
-def content_of(store: Store) -> list[str]:
-    """Return the names of the files and folders in a store, except hidden ones, system folders and empty folders."""
-    return [
-        f"{entry.name}/" if entry.is_folder else entry.name
-        for entry in _entries(store, "")
-        if not entry.is_folder or (not is_system_folder(entry.name) and holds_any(store, entry.name))
-    ]
-
-
 def _check_kinds(store: Store, recipe: Recipe) -> None:
     """Check that the build can write its files and folders at their paths. Raises UserError."""
     if not isinstance(store, LocalStore):
@@ -77,18 +68,6 @@ def _check_kinds(store: Store, recipe: Recipe) -> None:
             raise UserError(
                 f"{store.root}/{name} is not a folder, but the build needs a folder with this name: remove it"
             )
-
-
-def holds_any(store: Store, folder: str) -> bool:
-    """Return whether a folder exists and is not empty."""
-    return bool(_entries(store, folder))
-
-
-def _entries(store: Store, folder: str) -> list[FolderEntry]:
-    try:
-        return store.entries(folder)
-    except UserError:  # it does not exist
-        return []
 
 
 def conflicts_of(existing: Recipe, requested: Recipe) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import manifests
 from corruptions.preparation import fixed_size
 from manifests import ListedImage
-from pipeline.builder.compatibility import conflicts_of, content_of, holds_any
+from pipeline.builder.compatibility import conflicts_of
 from pipeline.builder.counts import BuildCounts
 from pipeline.builder.plan import Plan
 from pipeline.builder.preflight import prepare
@@ -25,7 +25,9 @@ from pipeline.datasets.paths import (
     RENDERED_FILE,
     RUNS,
     SHARDS,
+    content_of,
     file_digest,
+    holds_any,
 )
 from pipeline.datasets.rendered_table import OutputTable, RenderedTable, source_image
 from pipeline.errors import UnfinishedError, UserError

@@ -1,4 +1,4 @@
-"""File names of a data set, metadata keys of its manifest parts, and functions that read these files."""
+"""File names of a data set, metadata keys of its manifest parts, and what its folder contains."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.errors import UserError
-from pipeline.storage import Store
+from pipeline.sources.files import is_system_folder
+from pipeline.storage import FolderEntry, Store
 from pipeline.transforms.family import Condition
 
 RECIPE_FILE = "recipe.toml"
@@ -98,3 +99,24 @@ def read_file(store: Store, name: str, read: Callable[..., Iterable[Read]], *arg
         raise UserError(f"cannot read the {what}: {error}; copy or download it again") from error
     except OSError as error:
         raise UserError(f"cannot read the {what} {store.root}/{name}: {error.strerror or error}") from error
+
+
+def content_of(store: Store) -> list[str]:
+    """Return the names of the files and folders in a store, except hidden ones, system folders and empty folders."""
+    return [
+        f"{entry.name}/" if entry.is_folder else entry.name
+        for entry in _entries(store, "")
+        if not entry.is_folder or (not is_system_folder(entry.name) and holds_any(store, entry.name))
+    ]
+
+
+def holds_any(store: Store, folder: str) -> bool:
+    """Return whether a folder exists and is not empty."""
+    return bool(_entries(store, folder))
+
+
+def _entries(store: Store, folder: str) -> list[FolderEntry]:
+    try:
+        return store.entries(folder)
+    except UserError:  # it does not exist
+        return []

@@ -33,7 +33,7 @@ class JobFolder:
     Attributes:
         what: What they are, for messages, for example "data set".
         settings: File with the settings, which marks the output as one of this job.
-        merged: File that is merged from the parts, which exists only if all of them are committed.
+        merged: File that is merged from the parts, which exists only if all are committed. Empty if there are none.
         parts: Folder of the parts; empty if all is written at once.
         fact: Metadata key of a part: digest of everything that decides its content.
         remedy: What to do instead of using another folder, for messages.
@@ -41,7 +41,7 @@ class JobFolder:
 
     what: str
     settings: str
-    merged: str
+    merged: str = ""
     parts: str = ""
     fact: str = ""
     remedy: str = "or the same options"

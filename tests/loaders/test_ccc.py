@@ -113,8 +113,11 @@ def test_stored_parts_have_the_members_of_the_published_tars(
     write_shards(made, str(tmp_path), 1, done.append)
     assert (tmp_path / "shards" / "ccc-000000.tar").exists()
     assert (tmp_path / "shards" / "ccc-000001.tar").stat().st_mtime_ns == kept
-    with pytest.raises(UserError, match="another stream, or another number of images"):
+    with pytest.raises(UserError, match="another stream or number of images"):
         write_shards(replace(made, length=17), str(tmp_path), 1, done.append)
+    (tmp_path / "ccc.json").unlink()
+    with pytest.raises(UserError, match=r"contains shards/ but no ccc\.json"):
+        write_shards(made, str(tmp_path), 1, done.append)
 
 
 def test_damaged_and_unlabelled_images_are_named(

@@ -145,12 +145,11 @@ def test_a_damaged_shard_is_an_error(built: Path, tmp_path: Path, robustshards: 
     content = bytearray((built / row.shard).read_bytes())
     content[(row.offset or 0) + 300] ^= 1
     (built / row.shard).write_bytes(content)
-    assert f"its payload in {row.shard} does not match the manifest: run robustshards verify" in robustshards.refuse(
-        "export", built, "--to", "imagefolder", "--out", tmp_path
-    )
+    export = ("export", built, "--to", "imagefolder", "--out", tmp_path / "out")
+    damaged = f"its payload in {row.shard} does not match the manifest: run robustshards verify"
+    assert damaged in robustshards.refuse(*export)
     (built / row.shard).unlink()
-    done = robustshards("export", built, "--to", "imagefolder", "--out", tmp_path)
-    assert f"{row.shard} is missing" in done.stderr
+    assert f"{row.shard} is missing" in robustshards(*export).stderr
 
 
 def files_in(folder: Path) -> list[str]:
@@ -184,9 +183,9 @@ def test_an_export_of_another_manifest_is_refused(tmp_path: Path, layout: str) -
     assert (again.written, again.there, again.samples) == (0, first.written, 8)
     assert before == {name: (tmp_path / "out" / name).read_bytes() for name in files_in(tmp_path / "out")}
     grown = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1", "fog/2", "snow/1", "snow/2"])
-    with pytest.raises(UserError, match=r"another manifest .* choose an empty folder"):
+    with pytest.raises(UserError, match=r"another export \(manifest is .*: use another folder"):
         export(str(index_of(grown)), layout, out)
-    with pytest.raises(UserError, match=r"another layout \('.*', not 'imagefolder-tfds'\).* choose an empty folder"):
+    with pytest.raises(UserError, match=rf"layout is {layout}, but imagefolder-tfds was requested"):
         export(str(data), "imagefolder-tfds", out)
 
 
@@ -237,13 +236,14 @@ def test_additional_files_and_folders_are_refused(tmp_path: Path) -> None:
         ("cifar-npy", "labels.npy"),
         ("cifar-npy", "snow.npy"),
         ("parquet", "data/mine.parquet"),
+        ("imagefolder", "cat/mine.png"),  # a source of images
     ],
 )
 def test_folders_with_other_files_are_refused(tmp_path: Path, layout: str, theirs: str) -> None:
     data, mine = index_of(write_folders(tmp_path / "data", ["cat"])), tmp_path / "out" / theirs
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(UserError, match=r"contains '.*', but no export\.toml.* choose an empty folder"):
+    with pytest.raises(UserError, match=r"contains .* but no export\.toml.*: use an empty folder"):
         export(str(data), layout, str(tmp_path / "out"))
     assert mine.read_text() == "mine"
 

@@ -48,7 +48,7 @@ def export(data_set: str, layout: str, out: str, classes: Iterable[str] = (), da
     paths = plan.paths(running)
     refuse_overlaps([*paths, *OWN_FILES])
     record = ExportRecord(name=opened.name, layout=layout, manifest=running.manifest_digest)
-    with target.locked(record, paths):
+    with target.locked(record):
         plan.write(running)
         running.check(paths)
         totals = {"state": "finished", "samples": running.samples, "files": target.written + target.there}

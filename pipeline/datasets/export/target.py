@@ -10,10 +10,12 @@ from typing import BinaryIO, Literal
 
 import tomli_w
 
-from pipeline.config import StrictTable, read_toml, validated
+from pipeline.config import StrictTable, differences, read_toml, validated
+from pipeline.datasets.paths import content_of
 from pipeline.errors import UnfinishedError, UserError, file_error_message
+from pipeline.execution.resumable import JobFolder
 from pipeline.sources.base import folded
-from pipeline.sources.files import is_system_folder, suffix
+from pipeline.sources.files import is_system_folder
 from pipeline.storage import SMALL_FILE, LocalStore
 from pipeline.text import shown
 
@@ -24,6 +26,9 @@ CLASSES_FILE = "classes.txt"
 """File with the names of the class folders in label order, one per line."""
 
 OWN_FILES = (RECORD_FILE, CLASSES_FILE)
+
+EXPORT = JobFolder("export", RECORD_FILE, remedy="or delete this one")
+"""The output of an export."""
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -58,15 +63,14 @@ class Target:
     _origins: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def locked(self, record: ExportRecord, paths: Collection[str]) -> Iterator[None]:
-        """Lock the folder for an export with this record, which will write these folders and files.
+    def locked(self, record: ExportRecord) -> Iterator[None]:
+        """Lock the folder for an export with this record.
 
         Raises:
-            UserError: Another process has locked the folder, or it contains another export or files that would be
-                overwritten.
+            UserError: Another process has locked the folder, or it contains another export or something else.
         """
         with self.store.exclusive(), _write_errors_reported(self.store.root):
-            self._refuse_other_content(record, paths)
+            EXPORT.claim(self.store, lambda: content_of(self.store), lambda: self._conflicts(record))
             self.write_record(record)
             self._key = folded if _ignores_case(self.store.scratch().parent) else str
             yield
@@ -154,28 +158,11 @@ class Target:
         paths = ((name, self.store.path(name)) for name in names)
         return sum(sum(1 for _ in self.store.walk(name)) if path.is_dir() else path.is_file() for name, path in paths)
 
-    def _refuse_other_content(self, record: ExportRecord, paths: Collection[str]) -> None:
-        root = self.store.root
-        if self.store.size(RECORD_FILE) < 0:
-            own = {folded(path.partition("/")[0]) for path in (*paths, *OWN_FILES)}
-            endings = {suffix(path) for path in paths} - {""}
-            found = [entry.name for entry in self.store.entries("")]
-            mixed = [name for name in found if folded(name) in own or suffix(name) in endings]
-            if mixed:
-                raise UserError(
-                    f"{root} contains {shown(mixed[0])}, but no {RECORD_FILE} of an earlier export: choose an empty "
-                    "folder, so that no other files are overwritten or counted as samples"
-                )
-            return
-        where = f"{root}/{RECORD_FILE}"
+    def _conflicts(self, record: ExportRecord) -> list[str]:
+        """Return the differences of the export in the folder and that of a record."""
+        where = f"{self.store.root}/{RECORD_FILE}"
         before = validated(ExportRecord, read_toml(self._read(RECORD_FILE), where), where)
-        for what in ("layout", "manifest"):
-            existing, requested = getattr(before, what), getattr(record, what)
-            if existing != requested:
-                raise UserError(
-                    f"{root} contains an export of {shown(before.name)} with another {what} ({shown(existing)}, not "
-                    f"{shown(requested)}): choose an empty folder, or delete this one"
-                )
+        return differences(*(each.model_dump(include={"layout", "manifest"}) for each in (before, record)))
 
     def _read(self, name: str) -> str:
         try:
