@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import tenacity
 
 from pipeline.errors import UnreachableError, UserError
+from pipeline.text import one_line
 
 MAX_ATTEMPTS = 8
 MIN_ATTEMPTS, TIME_LIMIT_S = 3, 30.0
@@ -20,8 +21,16 @@ _FINAL = (
 )
 """Errors that a retry cannot fix."""
 
-_WITHOUT_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError"})
-"""Exceptions of botocore for missing credentials, by name because botocore is optional."""
+_ADVICE = {
+    **dict.fromkeys(
+        ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError"),
+        "no credentials found; set them as the provider documents, for example by environment variables, a "
+        "configuration file or the role of the machine",
+    ),
+    **dict.fromkeys(("ParamValidationError", "HfUriError"), "the URL is invalid; correct it"),
+}
+"""Exception of botocore or huggingface_hub that a retry cannot fix -> what is wrong, and what to do about it. By name,
+because these libraries are optional."""
 
 Result = TypeVar("Result")
 
@@ -36,7 +45,7 @@ def with_retries(what: str, call: Callable[..., Result], *arguments: Any) -> Res
 
     Raises:
         UnreachableError: No attempt succeeded, or permission was denied.
-        UserError: No credentials were found.
+        UserError: No credentials were found, or the URL is invalid.
         OSError: The storage service responded with an error that a retry cannot fix, for example FileNotFoundError.
     """
     try:
@@ -50,21 +59,14 @@ def with_retries(what: str, call: Callable[..., Result], *arguments: Any) -> Res
             f"cannot {what}: permission denied ({error}); check that the credentials are valid"
         ) from error
     except Exception as error:
-        if not _lacks_credentials(error):
+        if (advice := _ADVICE.get(type(error).__name__)) is None:
             raise
-        raise UserError(
-            f"cannot {what}: no credentials found; set them as the provider documents, for example by environment "
-            "variables, a configuration file or the role of the machine"
-        ) from error
+        raise UserError(f"cannot {what}: {advice} ({one_line(str(error))})") from error
 
 
 def _is_temporary(error: BaseException) -> bool:
     """Return whether a retry may succeed. Each library behind fsspec has its own exceptions, so most are retried."""
-    return isinstance(error, Exception) and not isinstance(error, _FINAL) and not _lacks_credentials(error)
-
-
-def _lacks_credentials(error: BaseException) -> bool:
-    return type(error).__name__ in _WITHOUT_CREDENTIALS
+    return isinstance(error, Exception) and not isinstance(error, _FINAL) and type(error).__name__ not in _ADVICE
 
 
 _HALF = {"multiplier": FIRST_WAIT_S / 2, "max": MAX_WAIT_S / 2}

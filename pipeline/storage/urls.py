@@ -43,6 +43,8 @@ class UrlStore(Store):
 
         check_url(root)
         self.root = root.rstrip("/")
+        if self._atomic and not urlsplit(root).netloc:
+            raise UserError(f"the URL {root} names no bucket or repository: give one, as in s3://bucket/folder")
         try:
             self._folder = url_to_fs(self.root)[1].rstrip("/")
         except (ImportError, ValueError, TypeError, OSError) as error:

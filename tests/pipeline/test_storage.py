@@ -72,6 +72,7 @@ def test_the_last_failed_attempt_raises_unreachable(recorded_waits: list[float])
         (FileNotFoundError("x"), FileNotFoundError),
         (PermissionError("x"), UnreachableError),
         (type("NoCredentialsError", (Exception,), {})("x"), UserError),
+        (type("HfUriError", (ValueError,), {})("x"), UserError),
         (TypeError("x"), TypeError),
     ],
 )

@@ -165,6 +165,8 @@ def test_missing_urls_are_errors(s3: ObjectStore, built_on_s3: str, tmp_path: Pa
     for arguments, text in (
         (("verify", f"{s3.url}/none"), "is not a data set: it has no recipe.toml"),
         (("verify", "nowhere://bucket/data"), "cannot open nowhere://bucket/data"),
+        (("verify", "s3://a!b/data"), "cannot read s3://a!b/data/rendered.toml: the URL is invalid; correct it ("),
+        (("verify", "s3:///data"), "the URL s3:///data names no bucket"),
         (("plan", "imagenet-c", "--source", f"{s3.url}/none"), "does not exist"),
         (("plan", "imagenet-c", "--source", "s3://no-such-bucket/x"), "does not exist"),
         (("export", f"{s3.url}/data", "--to", "imagefolder", "--out", f"{s3.url}/folders"), "only a local folder"),
