@@ -41,12 +41,14 @@ class Kind:
         allowed: The valid values, for error messages.
         metavar: Placeholder of the value in help texts; empty for flags.
         many: Whether the option can be repeated.
+        separator: Separator of several values in one text; the values of a repeated option are joined by it.
     """
 
     read: Callable[[Any], Any]
     allowed: str = ""
     metavar: str = ""
     many: bool = False
+    separator: str = ""
 
     def checked(self, value: Any, name: str) -> Any:
         """Return a value that was read. Raise UserError if it is invalid; the message calls it ``name``."""
@@ -119,7 +121,7 @@ def words(metavar: str = "NAMES") -> Kind:
         parts = [word.strip() for each in as_list(value) for word in _text(each).split(",")]
         return [word for word in parts if word]
 
-    return Kind(read, "text, for example 'noise,fog' or ['noise', 'fog']", metavar)
+    return Kind(read, "text, for example 'noise,fog' or ['noise', 'fog']", metavar, separator=",")
 
 
 def _text(value: Any) -> str:

@@ -67,7 +67,7 @@ class AttackRequest(AttackSettings):
         bits: Bits of a stored value. 8 needs L-inf budgets in whole levels.
     """
 
-    attacks: str | AttackRecipe = setting(REQUIRED, Kind(lambda value: value, metavar="NAMES"))
+    attacks: str | AttackRecipe = setting(REQUIRED, Kind(lambda value: value, metavar="NAMES", separator=","))
     budgets: Sequence[str] | None = setting(None, words("NUMBERS"), ATTACKS)
     only: Sequence[str] | None = setting(None, words(), ATTACKS)
     bits: int = setting(16, integer(metavar="16|8"), ATTACKS)

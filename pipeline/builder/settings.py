@@ -87,7 +87,7 @@ def _size(value: Any) -> float:
 MIRRORED_TOGETHER = 100
 """Maximum number of images of a mirror that are recorded together. An interruption loses a few such groups."""
 
-LEVELS = Kind(_levels, "levels, for example 1,3,5 or 1-64,159 or 0.25,1.75", "LEVELS")
+LEVELS = Kind(_levels, "levels, for example 1,3,5 or 1-64,159 or 0.25,1.75", "LEVELS", separator=",")
 """Lists of levels, also as text with commas and ranges."""
 
 CLASSES = Kind(_classes, "class names in label order, or a text file of them", "FILE")

@@ -1,7 +1,6 @@
 """Help texts of the commands, and errors for missing arguments. Plain text, sections with headings, one example."""
 
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -70,23 +69,15 @@ class Command(TyperCommand):
         """Parse arguments.
 
         Raises:
-            UsageError: An argument is invalid, an option with one value is repeated, or arguments are missing. The
-                message then names all that are missing.
+            UsageError: An argument is invalid, or some are missing; the message then names all that are missing.
         """
-        try:
-            values, _, given = self.make_parser(ctx).parse_args(args=list(args))  # the parser empties its list
-        except UsageError as error:
-            error.ctx = ctx  # missing if an option lacks its value
-            raise
-        for each, times in Counter[Any](given).items():
-            if times > 1 and not (_is_argument(each) or each.is_flag or each.multiple):
-                name, text = each.opts[0], text_of(each).rstrip(".")
-                raise UsageError(f"{name} was given {times} times: give it once ({text})", ctx)
+        given = list(args)  # the parser empties its list
         try:
             if extra := super().parse_args(ctx, args):
                 raise UsageError(f"unexpected arguments: {' '.join(extra)}", ctx)
             return extra
         except typer.BadParameter as error:
+            values, _, _ = self.make_parser(ctx).parse_args(args=given)
             missing = [each for each in self.required() if values.get(each.name) in (None, (), [])]
             if error.param not in missing:
                 raise
@@ -94,6 +85,9 @@ class Command(TyperCommand):
             if first:
                 names = f"{', '.join(first)} and {names}"
             raise UsageError(f"missing {names}; for example: {self.epilog}", ctx) from None
+        except UsageError as error:
+            error.ctx = ctx  # None if an option lacks its value
+            raise
 
 
 class Group(TyperGroup):

@@ -181,7 +181,7 @@ def parameters(model: type[Any]) -> Iterator[inspect.Parameter]:
         about |= {"metavar": kind.metavar or None, "rich_help_panel": each.metadata["section"] or None}
         about["show_default"] = isinstance(each.default, int | float | str) and kind is not FLAG and str(each.default)
         default: Any = None if each.default is not MISSING else inspect.Parameter.empty
-        value: Any = bool if kind is FLAG else list[str] if kind.many else str
+        value: Any = bool if kind is FLAG else list[str] if kind.many or kind.separator else str
         if each.default is False:
             default = False
         elif default is None:
@@ -197,9 +197,13 @@ def parameters(model: type[Any]) -> Iterator[inspect.Parameter]:
 
 def settings_of(model: type[Made], given: Mapping[str, Any]) -> Made:
     """Return the settings that options give. Raise UserError, which names the option, if one is invalid."""
-    known = {each.name: each for each in fields(model)}
+    known, chosen = {each.name: each for each in fields(model)}, dict[str, Any]()
+    for name, value in given.items():
+        if name in known and value not in (None, []):
+            separator = known[name].metadata["kind"].separator
+            chosen[name] = separator.join(value) if separator else value
     try:
-        return model(**{name: value for name, value in given.items() if name in known and value not in (None, [])})
+        return model(**chosen)
     except InvalidSettingError as error:
         where = known[error.name]
         name = where.metadata["kind"].metavar if where.metadata["option"] == ARGUMENT else option_names(where)[0]

@@ -18,8 +18,9 @@ INTRODUCTION = """\
 order, in a folder that holds `imagenet-val`, images in one folder per class, named by WordNet id (`n01440764` ...). The
 example of `select` also needs the tables of [selection](selection.md#input).
 
-Results go to standard output; progress, warnings and errors go to standard error. `robustshards --version` prints the
-version. `robustshards --install-completion` installs the completion of commands and options by Tab for your shell."""
+Options with comma-separated values can also be repeated. Results go to standard output; progress, warnings and errors
+go to standard error. `robustshards --version` prints the version. `robustshards --install-completion` installs the
+completion of commands and options by Tab for your shell."""
 
 
 DEFAULT = re.compile(r" Default: (?P<value>.*?)\.(?= |$)")

@@ -248,7 +248,7 @@ def test_invalid_arguments_are_refused(built_once: Path, options: dict[str, obje
 
 
 def test_location_without_a_data_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(rs.UserError, match=r"no recipe.toml; .* photographs with robustshards render \(rs.render\)"):
+    with pytest.raises(rs.UserError, match=r"no recipe.toml; .* robustshards render \(rs.render\) of photographs"):
         Images(tmp_path)
     with pytest.raises(rs.UserError, match="invalid data 3: pass the folder or URL of a data set"):
         Images(3)

@@ -115,6 +115,14 @@ def test_plan_counts_and_measures(robustshards: Run, photographs: Path) -> None:
     assert "60 (5 per image)" in robustshards(*command).stdout
 
 
+def test_repeated_lists_are_joined_and_the_last_of_other_values_counts(robustshards: Run, small_source: Path) -> None:
+    lists = ("--only", "fog", "--only", "frost,contrast", "--severities", 1, "--severities", "3-4")
+    command = ("plan", "imagenet-c", "--source", small_source, *lists, "--limit", 1, "--limit", 2, "--json")
+    facts = json.loads(robustshards(*command).stdout)
+    expected = [f"{name}-{level}" for name in ("fog", "frost", "contrast") for level in (1, 3, 4)]
+    assert (sorted(facts["transforms"]), facts["images"]) == (sorted(expected), 2)
+
+
 def test_suffixes_of_skipped_files_are_shown_without_their_control_characters(
     robustshards: Run, tmp_path: Path
 ) -> None:

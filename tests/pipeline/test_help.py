@@ -102,11 +102,6 @@ def test_given_arguments_are_not_named_as_missing() -> None:
         (["--sorce", "x"], "no such option: --sorce (possible options: --set, --source, --source-kind)"),
         (["--out", "y", "z"], "unexpected arguments: z"),
         (["--json", "--json", "--set", "seed=1", "--set"], "option '--set' requires an argument"),
-        (
-            ["--only", "fog", "--out", "y", "--only=frost"],
-            "--only was given 2 times: give it once (Transforms or groups, comma-separated, e.g. fog,frost or noise or "
-            "all. Default: the recipe's)",
-        ),
     ],
 )
 def test_misuse_is_one_clause_with_the_help_of_the_command(arguments: list[str], message: str) -> None:

@@ -67,7 +67,9 @@ class SelectSettings(Printing):
     threshold: float = setting(0.5, number(-1, 1), BENCHMARKS)
     unnormalised: bool = setting(False, FLAG, BENCHMARKS)
     benchmark: Mapping[str, list[str]] = setting((), Kind(_benchmarks, "", "NAME=NAMES", many=True), BENCHMARKS)
-    sizes: Sequence[tuple[int, int]] = setting((), Kind(_sizes, "pairs such as 6x2,6x3", "SIZES"), BENCHMARKS)
+    sizes: Sequence[tuple[int, int]] = setting(
+        (), Kind(_sizes, "pairs such as 6x2,6x3", "SIZES", separator=","), BENCHMARKS
+    )
     count: int = setting(1000, integer(1, 10_000), BENCHMARKS)
     seed: int = setting(0, integer(0, 2**64 - 1), BENCHMARKS)
     out: str | None = setting(None, location(), REPORTING)

@@ -66,7 +66,9 @@ def _parameters(value: Any) -> Mapping[str, Any]:
     return {name: text for name, _, text in pairs}
 
 
-PARAMETERS = Kind(_parameters, "pairs of name and value, for example severity=5,order=5,gamma=0.1", "NAME=VALUE,...")
+PARAMETERS = Kind(
+    _parameters, "pairs of name and value, for example severity=5,order=5,gamma=0.1", "NAME=VALUE,...", separator=","
+)
 """Parameters of a protocol."""
 
 
@@ -149,7 +151,7 @@ class EvaluationRequest(ModelRequest):
     channels_last: bool | None = setting(None, FLAG, MODEL, "--channels-last/--no-channels-last")
     compile: bool = setting(False, FLAG, MODEL)
     precision: Precision = setting("fp32", choice("fp32", "tf32", "bf16", "fp16", metavar="NAME"), MODEL)
-    steps: Steps | None = setting(None, Kind(_steps, metavar="NAME=N,..."), PREPROCESSING)
+    steps: Steps | None = setting(None, Kind(_steps, metavar="NAME=N,...", separator=","), PREPROCESSING)
     resize: str | None = setting(None, text("NAME"), PREPROCESSING)
     batch_size: int = setting(0, integer(0), EXECUTION)
     loaders: int | None = setting(None, integer(0), EXECUTION)
