@@ -60,7 +60,9 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written(folder / "rows", repeated(550_000), 2)
     (folder / "texts in a dictionary").write_bytes(dictionary_encoded(ROW, 500_000, 900_000))
     written(folder / "plain texts", repeated(2_700, ROW._replace(class_name="x" * 100_000)), use_dictionary=False)
-    written(folder / "footer", repeated(1), 3_200)
+    with pq.ParquetWriter(folder / "footer", SCHEMA) as writer:
+        writer.write_table(repeated(1))
+        writer.add_key_value_metadata({"text": "x" * 9_000_000})
     content = (folder / "rows").read_bytes()
     assert all(path.stat().st_size < 20_000_000 for path in folder.iterdir())
     (folder / "length").write_bytes(content[:-8] + b"\xff\xff\xff\x7f" + content[-4:])
