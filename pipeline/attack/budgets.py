@@ -181,7 +181,7 @@ class _Budgets(ImageJob[Block, SearchCounts]):
         workers, gpus = processes(request, setup)
         output, load = trusted_locations.absolute(request.out), loading(request, setup)
         return Crew(
-            job=SearchJob(self._table, setup.model, setup.fixed_batch or 1, output, load),
+            job=SearchJob(self._table, setup.model, output, load),
             worker=SearchWorker,
             outputs=count_frames(self.missing),
             executor=request.executor,

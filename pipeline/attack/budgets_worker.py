@@ -73,14 +73,12 @@ class SearchJob:
     Attributes:
         table: Attack, model and images.
         model: The model, as workers load it.
-        fill: Number of images to which batches are filled up; 1 unless the model accepts only one number.
         output: Absolute path or URL of the output.
         loading: How to load model and images.
     """
 
     table: BudgetsTable
     model: AttackedModel
-    fill: int
     output: str
     loading: Loading
 
@@ -102,7 +100,7 @@ class SearchWorker:
         """Load the model. Raise UserError like ``Loading.attacker``."""
         self._job, self._store = job, open_store(job.output)
         self._clean = CleanImages(job.loading.clean, job.loading.data)
-        self._attacker = job.loading.attacker(job.model, job.fill, job.table.device, job.table.search.seed)
+        self._attacker = job.loading.attacker(job.model, job.table.device, job.table.search.seed)
         self._roots = {job.loading.clean, job.output, self._store.root}
 
     def run(self, attempt: Attempt[Sequence[Block]]) -> Iterator[SearchCounts | CurrentItem]:

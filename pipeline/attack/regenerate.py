@@ -65,7 +65,7 @@ def regenerate(
     loading = Loading(trusted_locations.absolute(clean), device, None, current_folder(), trust_model)
     here = device_name(device)
     about = table.model.model_copy(update={"spec": model, "weights": weights or ""})
-    attacker = loading.attacker(about, table.batch, here, data_set.recipe.seed)
+    attacker = loading.attacker(about, here, data_set.recipe.seed)
     images = CleanImages(clean)
     maker = AttackedSampleMaker(data_set.recipe, images, attacker, [clean])
     keys = [row.key for row in data_set.rows()]

@@ -55,7 +55,6 @@ class Setup:
         nondeterministic: Operators whose gradients may differ between runs on this device.
         software: Library -> version.
         warnings: What the user should know about the model.
-        fixed_batch: The only number of images that the model accepts at once. None if it accepts any.
     """
 
     images: CleanImages
@@ -66,7 +65,6 @@ class Setup:
     nondeterministic: tuple[str, ...]
     software: dict[str, str]
     warnings: tuple[str, ...] = ()
-    fixed_batch: int | None = None
 
     @property
     def model(self) -> AttackedModel:
@@ -113,7 +111,6 @@ def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: Cle
     setup = Setup(
         images, source, table, entries, device_name(table.run.device), (),
         software={**versions(), "torch": torch.__version__, **model.software, **check_libraries(entries)},
-        fixed_batch=model.batch,
     )  # fmt: skip
     _check_classes(setup)
     _check_sides(setup)
@@ -213,7 +210,7 @@ def _tried(setup: Setup, model: Model) -> Setup:
 def first_batch(setup: Setup, model: Model) -> tuple[Attacker, CleanBatch]:
     """Return an attacker in this process and the first batch of images that can be read. Raise UserError for none."""
     device = torch.device(setup.table.run.device)
-    victim = Victim(model, setup.model, setup.table.run.batch, device)
+    victim = Victim(model, setup.model, device)
     attacker, found = Attacker(victim, device, seed=0), []
     for image in islice(setup.source, setup.table.run.batch):
         try:

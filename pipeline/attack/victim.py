@@ -35,20 +35,20 @@ class AttackAtBudget:
 
 
 class Victim(torch.nn.Module):
-    """A model with everything that ``evaluate`` does to an image: normalisation, a full batch, the model's side.
+    """A model with everything that ``evaluate`` does to an image: normalisation and the model's side.
 
     Attributes:
-        batch: Number of images to which smaller batches are filled up.
+        batch: Number of images to which smaller batches are filled up: 1 unless the model accepts only one number.
         classes: Number of outputs; 0 before the first call.
     """
 
-    def __init__(self, model: Model, about: AttackedModel, batch: int, device: torch.device) -> None:
+    def __init__(self, model: Model, about: AttackedModel, device: torch.device) -> None:
         """Move the model to its device; ``about`` has its normalisation and the side of its images."""
         super().__init__()
         # Parameters, because attack libraries find the device by them.
         self._mean, self._std = _channels(about.mean, device), _channels(about.std, device)
         self._inner = model.module.to(device)
-        self._size, self.batch, self._spec = about.size, batch, about.spec
+        self._size, self.batch, self._spec = about.size, model.batch or 1, about.spec
         self.classes = 0
         self.training = False
 

@@ -43,7 +43,7 @@ class Loading:
     folder: str
     trust_model: bool
 
-    def attacker(self, about: AttackedModel, batch: int, named_device: str, seed: int) -> Attacker:
+    def attacker(self, about: AttackedModel, named_device: str, seed: int) -> Attacker:
         """Return an attacker on the device of this process, which must have a name.
 
         Raises:
@@ -63,7 +63,7 @@ class Loading:
                 "and the same weights"
             )
         device = torch.device(self.device)
-        return Attacker(Victim(model, about, batch, device), device, seed)
+        return Attacker(Victim(model, about, device), device, seed)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class AttackWorker:
         self._recipe, self._store, table = job.recipe, open_store(job.output), attack_of(job.recipe)
         self._batch_size = table.batch
         self._clean = CleanImages(job.loading.clean, job.loading.data)
-        attacker = job.loading.attacker(table.model, table.batch, table.device, job.recipe.seed)
+        attacker = job.loading.attacker(table.model, table.device, job.recipe.seed)
         roots = {job.loading.clean, job.output, self._store.root}
         self._maker = AttackedSampleMaker(job.recipe, self._clean, attacker, roots)
 

@@ -132,6 +132,9 @@ ATTACKS: Mapping[str, Attack] = {
 MAX_BUDGETS = 20
 """Largest number of budgets of an attack."""
 
+VERSION = 2
+"""Version of all attacks."""
+
 
 def _refuse(condition: Condition, rendering: Rendering) -> Render:
     raise UserError(
@@ -140,7 +143,7 @@ def _refuse(condition: Condition, rendering: Rendering) -> Render:
 
 
 def _listing() -> Listing:
-    facts = {name: {"version": 1, "title": attack.title} for name, attack in ATTACKS.items()}
+    facts = {name: {"version": VERSION, "title": attack.title} for name, attack in ATTACKS.items()}
     rows = tuple((name, attack.title) for name, attack in ATTACKS.items())
     return Listing(("attack", "what it is"), rows, facts, "made by robustshards attack")
 
@@ -149,7 +152,7 @@ FAMILY = Family(
     name="adversarial",
     title="Adversarial images: attacks on a model, at rising budgets",
     names=tuple(ATTACKS),
-    version=lambda name: 1,
+    version=lambda name: VERSION,
     render=_refuse,
     levels=tuple(range(1, MAX_BUDGETS + 1)),
     citation=imagenet_s.CITATION,

@@ -26,7 +26,7 @@ def smallest(pixels: np.ndarray, norm: str) -> float:
 
 def succeeds(name: str, model: str, pixels: np.ndarray, factor: float) -> bool:
     """Whether an attack on one image succeeds at ``factor`` times its smallest budget, as it is stored."""
-    made, method = attacker(model, batch=1), ATTACKS[name]
+    made, method = attacker(model), ATTACKS[name]
     budget = factor * smallest(pixels, method.norm)
     entry = AttackEntry(name=name, norm=method.norm, budgets=(budget,), settings=method.settings)
     label = int(margin(pixels) <= 0)
@@ -62,7 +62,7 @@ def test_attacks_succeed_just_above_the_smallest_budget(name: str, model: str, a
 
 
 def test_no_part_of_autoattack_succeeds_below_the_smallest_budget(image: np.ndarray) -> None:
-    made = attacker("four_classes", batch=1)
+    made = attacker("four_classes")
     settings = {**ATTACKS["autoattack_linf"].settings, "queries": 50, "steps": 30}
     entry = AttackEntry(
         name="autoattack_linf", norm="linf", budgets=(0.98 * smallest(image, "linf"),), settings=settings
@@ -116,14 +116,14 @@ def test_budgets_finds_the_closed_form(name: str, clean: Path, tmp_path: Path) -
 
 
 def test_a_budget_of_zero_changes_nothing(image: np.ndarray) -> None:
-    made = attacker("two_classes", batch=1)
+    made = attacker("two_classes")
     entry = AttackEntry(name="pgd_linf", norm="linf", budgets=(0.0,), settings=ATTACKS["pgd_linf"].settings)
     found = made.attack(batch_of(made, [image], [int(margin(image) <= 0)]), entry, 1)
     np.testing.assert_array_equal(stored(found.images[0], image, "linf", 0.0, 16), image.astype(np.uint16) * 257)
 
 
 def test_images_that_the_model_gets_wrong_are_not_attacked() -> None:
-    made = attacker("two_classes", batch=2)
+    made = attacker("two_classes")
     generator = np.random.default_rng(0)
     images = [generator.integers(0, 256, (SIDE, SIDE, 3)).astype(np.uint8) for _ in range(2)]
     labels = [int(margin(images[0]) <= 0), int(margin(images[1]) > 0)]
@@ -134,7 +134,7 @@ def test_images_that_the_model_gets_wrong_are_not_attacked() -> None:
 
 
 def test_a_loss_without_gradients_fails_its_batch(image: np.ndarray) -> None:
-    made = attacker("large_logits", batch=1)
+    made = attacker("large_logits")
     batch = batch_of(made, [image], [int(margin(image) <= 0)])
     entry = AttackEntry(name="fgsm", norm="linf", budgets=(8 / 255,))
     found = made.attack(batch, entry, 1)

@@ -49,7 +49,7 @@ def cnn() -> torch.nn.Module:
 
 @pytest.fixture(scope="module")
 def made(cnn: torch.nn.Module) -> Attacker:
-    return attacker(cnn, batch=32, seed=4)
+    return attacker(cnn, seed=4)
 
 
 @pytest.fixture(scope="module")
@@ -168,12 +168,15 @@ def test_the_composition_stands_at_most_where_each_part_stands(made: Attacker, b
         assert (standing <= alone).all() or standing.sum() <= alone.sum(), name
 
 
-def test_batches_are_filled_up(made: Attacker, batch: CleanBatch) -> None:
-    seen = []
+@pytest.mark.parametrize(("accepted", "given"), [(None, 3), (32, 32)])
+def test_only_models_of_one_number_get_batches_that_are_filled_up(
+    cnn: torch.nn.Module, batch: CleanBatch, accepted: int | None, given: int
+) -> None:
+    seen, made = [], attacker(cnn, accepted=accepted)
     handle = made.victim._inner.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
     moved(made, batch.part([0, 1, 2]), "fgsm")
     handle.remove()
-    assert set(seen) == {32}
+    assert set(seen) == {given}
 
 
 @pytest.mark.parametrize("side", [4, 8, 12, 13, 24, 28, 32, 64])

@@ -246,7 +246,7 @@ def test_options_that_exclude_each_other(clean: Path, tmp_path: Path, robustshar
 
 
 def test_exhausted_memory_names_a_smaller_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = attacker("two_classes", batch=8)
+    made = attacker("two_classes")
     images = [np.full((SIDE, SIDE, 3), 100 + number, np.uint8) for number in range(8)]
     batch = batch_of(made, images, [int(margin(image) <= 0) for image in images])
 

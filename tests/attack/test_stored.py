@@ -36,7 +36,7 @@ def test_perturbations_are_within_their_budgets(attacked: Path, clean: Path) -> 
 
 
 def test_the_smallest_perturbation_still_misleads_the_model_when_it_is_stored(clean: Path) -> None:
-    made, pixels = attacker("two_classes", batch=24), [*clean_pixels(clean).values()]
+    made, pixels = attacker("two_classes"), [*clean_pixels(clean).values()]
     batch = batch_of(made, pixels, [int(margin(image) <= 0) for image in pixels])
     entry = AttackEntry(name="cw_l2", norm="l2", budgets=(5.0,), settings=ATTACKS["cw_l2"].settings)
     found = made.attack(batch, entry, 1).images

@@ -75,13 +75,13 @@ def records(out: Path) -> dict[tuple[str, int, str], dict[str, Any]]:
     return {(rows[each["key"]].transform, rows[each["key"]].level, rows[each["key"]].source_id): each for each in found}
 
 
-def attacker(model: str | torch.nn.Module, batch: int = 8, seed: int = 0) -> Attacker:
-    """Return an attacker of a model of ``attacked_models`` on the CPU."""
-    loaded = load_model(f"{MODELS}:{model}") if isinstance(model, str) else _Loaded(model)
+def attacker(model: str | torch.nn.Module, seed: int = 0, accepted: int | None = None) -> Attacker:
+    """Return an attacker of a module, which accepts any number of images or one, or of one of ``attacked_models``."""
+    loaded = load_model(f"{MODELS}:{model}") if isinstance(model, str) else _Loaded(model, accepted)
     mean, std = (getattr(loaded.input, name) for name in ("mean", "std"))
     about = AttackedModel(name="m", spec="m", digest="", mean=mean, std=std)
     cpu = torch.device("cpu")
-    return Attacker(Victim(loaded, about, batch, cpu), cpu, seed)
+    return Attacker(Victim(loaded, about, cpu), cpu, seed)
 
 
 class _Loaded:
@@ -90,8 +90,8 @@ class _Loaded:
     class input:  # noqa: N801
         mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.module = module.eval().requires_grad_(False)
+    def __init__(self, module: torch.nn.Module, accepted: int | None) -> None:
+        self.module, self.batch = module.eval().requires_grad_(False), accepted
 
 
 def batch_of(made: Attacker, images: Sequence[np.ndarray], labels: Sequence[int]) -> CleanBatch:
