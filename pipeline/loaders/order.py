@@ -41,7 +41,7 @@ def parse_steps(conditions: Any, counts: Mapping[Condition, int], name: str) -> 
     if not isinstance(conditions, Sequence) or isinstance(conditions, str) or not conditions or _is_pair(conditions):
         raise UserError(
             f"invalid conditions {shown(repr(conditions))}: pass a list of pairs (transform, level), for example "
-            '[("fog", 5), ("snow", 5)]'
+            '[("fog", 5), ("snow", 5)]; the argument protocol takes the name of a protocol'
         )
     return tuple(_parse_step(entry, counts, name) for entry in conditions)
 
