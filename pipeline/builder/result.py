@@ -22,7 +22,7 @@ LONGEST_LINE = 200
 """Maximum number of characters with which the summary names a failed image and its reason."""
 
 
-@dataclass
+@dataclass(repr=False)
 class BuildResult:
     """The result of a build.
 
@@ -54,6 +54,11 @@ class BuildResult:
     workers: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the data set, what this run made of it, and whether it is complete."""
+        made, state = counted(self.done.samples.total(), "image"), "complete" if self.complete else "unfinished"
+        return f"<BuildResult of {self.plan.recipe.name!r}: {made} made, {self.failed:,} failed, {state}>"
 
     @property
     def complete(self) -> bool:

@@ -103,7 +103,7 @@ class Difference:
         return f"{_named(conditions) or 'the data sets'}: other {self.what}{known}: {'; also '.join(self.causes)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The result of a comparison.
 
@@ -130,6 +130,10 @@ class Comparison:
         """Return whether the images and labels are the same."""
         return self.equal
 
+    def __repr__(self) -> str:
+        """Return the first line of the result."""
+        return f"<Comparison: {next(self.lines())}>"
+
     def lines(self) -> Iterator[str]:
         """Yield the result as lines: one if they are equal."""
         shared = len(self.roots[0].conditions) - len(self.only[0])
@@ -142,7 +146,9 @@ class Comparison:
             what = f"pixel root {self.roots[0].pixel_root}" if not any(self.only) else "; ".join(only)
             yield "; ".join([f"equal: {counted(shared, 'condition')}, {what}", *self.notes])
             return
-        yield f"different: {counted(len(self.differences), 'difference')} in {counted(shared, 'shared condition')}"
+        number, where = len(self.differences), counted(shared, "shared condition")
+        found = f"different: {counted(number, 'difference')}" if number else "different conditions: no differences"
+        yield f"{found} in {where}"
         alike = defaultdict[Difference, list[Condition]](list)
         for each in self.differences:
             alike[replace(each, condition=None)] += [each.condition] if each.condition else []

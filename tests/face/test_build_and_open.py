@@ -67,6 +67,7 @@ def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
     recipe = built.plan.recipe
     assert recipe.encoder.model_dump() == {"name": "jpeg", "quality": 70, "optimize": False}
     assert (recipe.seed, recipe.transforms.levels, recipe.source.limit) == (5, (1,), 1)
+    assert repr(built) == "<BuildResult of 'imagenet-c': 1 image made, 0 failed, complete>"
 
 
 @pytest.mark.parametrize(

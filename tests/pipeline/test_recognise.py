@@ -152,6 +152,7 @@ def test_rows_of_arrays_are_found_by_place(photographs: Path, tmp_path: Path) ->
     index(str(arrays), str(data), levels=(1, 2))
     found = rs.recognise(rs.open(data), small)
     assert [each.verdict for each in found.conditions] == [verdicts.SAME, verdicts.SAME]
+    assert repr(found) == "<Recognition: the same pixels (2)>"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Verdicts on the images of a condition: what was measured of them, and what they are."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -235,11 +236,16 @@ class Recognised:
     deviation: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recognition:
     """What the images of a data set are, condition by condition."""
 
     conditions: tuple[Recognised, ...]
+
+    def __repr__(self) -> str:
+        """Return each verdict with the number of conditions that it was reached for."""
+        verdicts = Counter(each.verdict for each in self.conditions)
+        return f"<Recognition: {', '.join(f'{verdict} ({count})' for verdict, count in verdicts.items())}>"
 
     @property
     def published(self) -> bool:
