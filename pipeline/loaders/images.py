@@ -66,6 +66,8 @@ class Images(Dataset[Any]):
         columns: Iterable[str] = (),
         unlabelled: bool = False,
     ) -> None:
+        if callable(transform):
+            raise UserError("transform is the name of a corruption; pass a function of an image as input_transform")
         data_set = open_data(data)
         self._items = Items(data_set, as_, input_transform, columns)
         chosen = check_ids(ids)

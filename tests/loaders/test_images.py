@@ -230,6 +230,7 @@ def test_unlabelled_images_need_consent(tmp_path: Path) -> None:
         ),
         ({"transform": "contrast", "level": 5}, "no samples of contrast 5; it has gaussian_noise-1"),
         ({"level": 2}, "no samples of 2; it has"),
+        ({"transform": np.asarray}, "pass a function of an image as input_transform"),
         ({"transform": ["contrast"]}, r"invalid transform \['contrast'\] or level None: pass one name and one integer"),
         ({"transform": "contrast", "level": (1, 3)}, r"invalid transform 'contrast' or level \(1, 3\)"),
         ({"transform": "contrast", "level": "1"}, "invalid transform 'contrast' or level '1'"),
