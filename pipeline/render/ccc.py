@@ -56,6 +56,12 @@ def read_accuracies(location: str, baseline: float) -> dict[str, NDArray[np.floa
             f"convert one whose origin you trust, in a sandbox: {CONVERT}"
         )
     keys = list(ccc.pair_keys(ccc.names(baseline)).values())
+    held = set(npz.names(place))
+    if missing := [key for key in keys if key not in held]:
+        raise UserError(
+            f"the accuracy matrix {location} lacks {len(missing)} of {len(keys)} pairs that baseline {baseline:g} "
+            f"needs, for example {missing[0]}: measure them with robustshards ccc-matrix --baseline {baseline:g}"
+        )
     try:
         matrices = npz.load(place, keys, "fiu")
         return {key: ccc.check_accuracy(matrices[key], key, (ccc.GRID, ccc.GRID)) for key in keys}

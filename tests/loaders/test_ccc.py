@@ -178,7 +178,10 @@ def bomb(path: Path, matrix: Mapping[str, Any]) -> Path:
         (pickled, "no .npz file. Pickles are not read, .*numpy.savez_compressed"),
         (renamed_pickle, "not a zip archive"),
         (with_pair(np.array(Hostile(), dtype=object)), "Python objects"),
-        (with_pair(None), "must contain n1_contrast_n2_shot_noise.npy"),
+        (
+            with_pair(None),
+            "lacks 1 of 12 pairs that baseline 0 needs, for example n1_contrast_n2_shot_noise: .*-matrix",
+        ),
         (with_pair(np.full((21, 21), np.nan)), "n1_contrast_n2_shot_noise must be accuracies in percent, finite"),
         (with_pair(np.zeros((21, 21), complex)), "unsupported dtype"),
         (with_pair(np.full((21, 21), "50")), "unsupported dtype"),

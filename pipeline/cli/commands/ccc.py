@@ -22,6 +22,7 @@ from pipeline.settings import (
     setting,
     text,
 )
+from pipeline.text import counted
 
 if TYPE_CHECKING:
     from pipeline.evaluate.models.base import Triple
@@ -75,7 +76,7 @@ def ccc_stream(asked: CCCSettings) -> None:
 
         made = ccc_images(asked.source, asked.matrix, stream, asked.images, encode=False, unlabelled=True)
         shards = write_shards(made, asked.out, asked.workers or os.cpu_count() or 1, advance)
-    line = f"wrote {asked.images:,} images of {stream} in {shards} tars: {asked.out}"
+    line = f"wrote {counted(asked.images, 'image')} of {stream} in {counted(shards, 'tar')}: {asked.out}"
     asked.show([line], out=asked.out, stream=str(stream), images=asked.images, shards=shards)
 
 
