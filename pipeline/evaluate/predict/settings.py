@@ -321,7 +321,7 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
     # A compiled model takes minutes to make: find the batch size without the compiler, then check that it compiles.
     later = table.run.compile and shrink
     trial = table.with_run(compile=False) if later else table
-    whole = later or (table.stream and table.run.device != "cpu")  # whether the memory of a GPU suffices
+    whole = later or (table.stream and table.run.device != "cpu")  # shows whether the memory of a GPU suffices
     try:
         black = torch.zeros((batch if whole else min(last, 2), height, width, 3), dtype=torch.uint8)
         logits = Classifier(trial, model).logits(black)
