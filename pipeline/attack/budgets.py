@@ -160,7 +160,7 @@ class _Budgets(ImageJob[Block, SearchCounts]):
         """Write budgets.toml. Raise UserError if the folder contains another search or other files."""
         self.folder.claim(
             self.store,
-            lambda: self.folder.files_of(self.store, (MANIFEST_FILE, RECIPE_FILE, EVALUATION_FILE)),
+            lambda store: self.folder.files_of(store, (MANIFEST_FILE, RECIPE_FILE, EVALUATION_FILE)),
             lambda: differences(flat(read_budgets_table(self.store).identity()), flat(self._table.identity())),
         )
         self.store.publish_bytes(self._table.to_toml().encode(), SETTINGS_FILE)

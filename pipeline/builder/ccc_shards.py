@@ -48,7 +48,7 @@ def write_shards(made: CCCImages, out: str, workers: int, progress: Callable[[in
     speed, shards = made.stream.speed, 0
     per_shard = -(-SHARD_IMAGES // speed)
     with store.exclusive(), ProcessPoolExecutor(workers, get_context("spawn"), _start, (made,)) as pool:
-        STREAM.claim(store, lambda: content_of(store), conflicts)
+        STREAM.claim(store, content_of, conflicts)
         store.publish_bytes(facts, ABOUT)
         for shard, start in enumerate(range(0, len(made.steps), per_shard)):
             name, stop = f"shards/ccc-{shard:06d}.tar", min((start + per_shard) * speed, made.length)

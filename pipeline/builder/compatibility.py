@@ -47,7 +47,7 @@ def check_claim(store: Store, recipe: Recipe) -> None:
     _check_kinds(store, recipe)
     if store.size(RENDERED_FILE) >= 0:
         raise UserError(f"{store.root} contains a rendered data set, which has no shards: use another folder")
-    DATA_SET.claim(store, lambda: content_of(store), lambda: conflicts_of(read_recipe(store), recipe))
+    DATA_SET.claim(store, content_of, lambda: conflicts_of(read_recipe(store), recipe))
 
 
 def _check_kinds(store: Store, recipe: Recipe) -> None:

@@ -119,7 +119,7 @@ def run_render(request: RenderSettings, watcher: Preparing) -> RenderResult:
             raise UnfinishedError(f"{source.location} changed while it was being read; run the same command again")
         watcher.preparing("making one sample of each condition")
         table = _table(request, plan, listing)
-        RENDERED.claim(store, list, lambda: _conflicts(store, plan.recipe, table))
+        RENDERED.claim(store, content_of, lambda: _conflicts(store, plan.recipe, table))
         store.publish(listing, LISTING_FILE)
         store.publish_bytes(table.to_toml().encode(), RENDERED_FILE)
         publish_bank(store, plan.recipe)
@@ -133,7 +133,7 @@ def run_render(request: RenderSettings, watcher: Preparing) -> RenderResult:
 
 def _check_output(store: Store) -> None:
     """Check that the output holds nothing else than a rendered data set. Raises UserError."""
-    RENDERED.claim(store, lambda: content_of(store), list)
+    RENDERED.claim(store, content_of, list)
     taken = [name for name in (MANIFEST_FILE, INDEX_FILE) if store.size(name) >= 0]
     taken += [f"{name}/" for name in (SHARDS, PARTS, RUNS) if holds_any(store, name)]
     if taken:

@@ -146,9 +146,7 @@ class Comparison:
             what = f"pixel root {self.roots[0].pixel_root}" if not any(self.only) else "; ".join(only)
             yield "; ".join([f"equal: {counted(shared, 'condition')}, {what}", *self.notes])
             return
-        number, where = len(self.differences), counted(shared, "shared condition")
-        found = f"different: {counted(number, 'difference')}" if number else "different conditions: no differences"
-        yield f"{found} in {where}"
+        yield f"different: {counted(len(self.differences), 'difference')} in {counted(shared, 'shared condition')}"
         alike = defaultdict[Difference, list[Condition]](list)
         for each in self.differences:
             alike[replace(each, condition=None)] += [each.condition] if each.condition else []

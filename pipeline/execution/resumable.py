@@ -50,7 +50,9 @@ class JobFolder:
         """Return the path of a part."""
         return f"{self.parts}/{name}.parquet"
 
-    def claim(self, store: Store, content: Callable[[], Sequence[str]], conflicts: Callable[[], Sequence[str]]) -> None:
+    def claim(
+        self, store: Store, content: Callable[[Store], Sequence[str]], conflicts: Callable[[], Sequence[str]]
+    ) -> None:
         """Check that an output has no settings and no content, or the same settings.
 
         Args:
@@ -67,7 +69,7 @@ class JobFolder:
                     f"{store.root} contains another {self.what} ({'; '.join(differences)}): use another folder, "
                     f"{self.remedy}"
                 )
-        elif names := content():
+        elif names := content(store):
             some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
             raise UserError(
                 f"{store.root} contains {some} but no {self.settings}, so it is not a folder of this command: use an "

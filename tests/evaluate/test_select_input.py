@@ -132,7 +132,7 @@ def test_contradicting_files_and_too_few_models_are_refused(folder: Path) -> Non
         ([*MEASURED, "--sizes", "6"], ["invalid --sizes '6'"]),
         ([*MEASURED, "--sizes", "2x3"], ["2x3 is impossible", "12"]),
         ([*MEASURED, "--sizes", "0x3"], ["0x3 is impossible"]),
-        (["--trained", "trained.csv", "--threshold", "1"], ["no number of categories", "--categories"]),
+        ([*TRAINED, "--threshold", "1"], ["no number of categories", "--categories"]),
         ([*TRAINED, "--categories", "natural.csv"], ["natural.csv", "JSON"]),
     ],
 )

@@ -262,8 +262,8 @@ def test_compare_lists_what_only_one_has(
     assert (done.returncode, "only in the first: contrast-3" in done.stdout) == (1, True)
     assert robustshards("compare", built_once, part, "--common").returncode == 0
     assert rs.compare(str(part / "roots.json"), str(built_once), common=True).equal
-    text = "<Comparison: different conditions: no differences in 1 shared condition>"
-    assert repr(rs.compare(str(part), str(built_once))) == text
+    found = rs.compare(str(part), str(built_once))
+    assert repr(found) == "<Comparison: different: 0 differences in 1 shared condition>"
 
 
 def test_an_encoder_without_loss_changes_no_pixel(small_source: Path, robustshards: Run, tmp_path: Path) -> None:

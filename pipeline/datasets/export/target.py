@@ -70,7 +70,7 @@ class Target:
             UserError: Another process has locked the folder, or it contains another export or something else.
         """
         with self.store.exclusive(), _write_errors_reported(self.store.root):
-            EXPORT.claim(self.store, lambda: content_of(self.store), lambda: self._conflicts(record))
+            EXPORT.claim(self.store, content_of, lambda: self._conflicts(record))
             self.write_record(record)
             self._key = folded if _ignores_case(self.store.scratch().parent) else str
             yield

@@ -107,11 +107,9 @@ def index(
 
 
 def _check_arguments(location: str, name: str | None, classes: Sequence[str], task: LoadedTask | None) -> None:
-    """Raise UserError for a URL, a data set of ours, names that cannot be stored in the index, or duplicate classes."""
+    """Raise UserError for a URL, for names that cannot be stored in the index, and for duplicate classes."""
     if is_url(location):
         raise UserError(f"{location} is a URL: copy the data set to a local folder first, because every sample is read")
-    if Path(location, RECIPE_FILE).is_file():
-        raise UserError(f"{location} needs no index: it has a {RECIPE_FILE}, and other commands read it as it is")
     if task and classes:
         raise UserError(f"--classes and --task {task.task.name} both number the classes: give one of them")
     for text in (*([name] if name else []), *classes):
@@ -197,6 +195,8 @@ def _detect(path: Path, task: LoadedTask | None, classes: Sequence[str], levels:
     """Return the layout detected at a location. Raise UserError if there is none."""
     if not path.exists():
         raise UserError(f"{path} does not exist: give the folder or the tar with the data set")
+    if (path / RECIPE_FILE).is_file():
+        raise UserError(f"{path} needs no index: it has a {RECIPE_FILE}, and other commands read it as it is")
     _refuse_compressed(path)
     unlabelled = _unlabelled_of_export(path) if path.is_dir() else []
     labelling = ByTask(task) if task else ByName(classes, unlabelled)

@@ -364,7 +364,7 @@ def claim_folder(store: Store, table: EvaluationTable, earlier: EvaluationTable 
 
     EVALUATION.claim(
         store,
-        lambda: EVALUATION.files_of(store, [CHUNKS_FILE]),
+        lambda store: EVALUATION.files_of(store, [CHUNKS_FILE]),
         lambda: differences(flattened(earlier or table), flattened(table)),
     )
     if earlier != table:
