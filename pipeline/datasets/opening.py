@@ -188,8 +188,10 @@ def read_recipe(store: Store) -> Recipe:
 def _check_recipe(store: Store) -> None:
     """Raise UserError for a folder without a recipe."""
     if store.size(RECIPE_FILE) < 0:
+        exists = is_url(store.root) or local_path(store.root).exists()
+        reason = f"it has no {RECIPE_FILE}" if exists else "it does not exist"
         raise UserError(
-            f"{store.root} is not a data set: it has no {RECIPE_FILE}; give the folder of a data set, or make one: "
+            f"{store.root} is not a data set: {reason}; give the folder of a data set, or make one: "
             "robustshards render (rs.render) of photographs, robustshards index of images that others corrupted"
         )
 

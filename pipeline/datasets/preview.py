@@ -93,11 +93,13 @@ def preview(folder: str, page: str, images: int = 3, data: str | None = None, so
 
 
 def _page_path(page: str) -> Path:
-    """Return the path of the page. Raise UserError if it exists and is not a preview page."""
+    """Return the path of the page. Raise UserError if its name or an existing file is not that of a preview page."""
     try:
         path = local_path(page).resolve()
         if path.is_dir():
             raise UserError(f"{page} is a folder: give the name of the page, for example {path / 'preview.html'}")
+        if path.suffix.lower() not in (".html", ".htm"):
+            raise UserError(f"{page} is not the name of a page: browsers need .html at its end, as in {page}.html")
         if not path.exists():
             return path
         with open_regular(path) as file:

@@ -67,19 +67,20 @@ def test_the_page_shows_indexed_data_sets(cifar_c: Path, tmp_path: Path, robusts
 
 def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat"]))
-    page = tmp_path / "page.html"
+    page, other = tmp_path / "page.html", tmp_path / "other.html"
     assert preview(str(data), str(page)) == preview(str(data), str(page)) == 4
-    for name in ("manifest.parquet", "index.toml"):
-        before = (data / name).read_bytes()
-        with pytest.raises(UserError, match="exists and is not a preview page: choose another name"):
+    other.write_text("<html>")
+    with pytest.raises(UserError, match="exists and is not a preview page: choose another name"):
+        preview(str(data), str(other))
+    assert other.read_text() == "<html>"
+    for name in ("manifest.parquet", "index.toml", "images"):
+        with pytest.raises(UserError, match=f"browsers need .html at its end, as in .*{name}.html"):
             preview(str(data), str(data / name))
-        assert (data / name).read_bytes() == before
     with pytest.raises(UserError, match="is a folder: give the name of the page"):
         preview(str(data), str(tmp_path))
-    os.mkfifo(tmp_path / "pipe")
-    for place, named in ((tmp_path / "pipe", "this is a pipe"), (Path("/dev/null"), "this is a device")):
-        with pytest.raises(UserError, match=named):
-            preview(str(data), str(place))
+    os.mkfifo(tmp_path / "pipe.html")
+    with pytest.raises(UserError, match="this is a pipe"):
+        preview(str(data), str(tmp_path / "pipe.html"))
     with pytest.raises(UserError, match="a path is empty"):
         preview(str(data), "")
     with pytest.raises(UserError, match=r"cannot write the page .*nowhere/page.html: No such file or directory"):

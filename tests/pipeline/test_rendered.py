@@ -255,7 +255,7 @@ def test_options_of_rendered_sets_are_refused_for_shards(built_once: Path, tmp_p
         assert f"{option[0]} does not apply" in robustshards.refuse(
             "evaluate", built_once, "--model", "a:b", "--out", tmp_path / "r", *option
         )
-        assert f"{tmp_path / 'none'} is not a data set: it has no recipe.toml" in robustshards.refuse(
+        assert f"{tmp_path / 'none'} is not a data set: it does not exist" in robustshards.refuse(
             "evaluate", tmp_path / "none", "--model", "a:b", "--out", tmp_path / "r", *option
         )
 
