@@ -3,11 +3,13 @@
 import hashlib
 import json
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from packaging.requirements import Requirement
 
 from pipeline.software import PACKAGES
 from tests.conftest import ROOT, Run
@@ -79,12 +81,18 @@ def test_lowest_and_newest_versions_make_the_same_shards(small_source: Path, rob
     assert robustshards(*build, tmp_path / "ours").returncode == 0
     pythons = json.loads(run([UV, "python", "list", "--only-installed", "--output-format", "json"], tmp_path))
     newest = {".".join(each["version"].split(".")[:2]): each["path"] for each in pythons}
-    wheel = str(build_wheel(tmp_path / "wheel"))
+    project = copied_project(tmp_path / "source")  # of a wheel, uv counts what it requires as indirect
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     for python, resolution in [(sys.executable, "lowest-direct"), *((each, "highest") for each in newest.values())]:
-        folder = tmp_path / f"{Path(python).name}-{resolution}"
+        folder = tmp_path / f"{python.replace('/', '-')}-{resolution}"
         run([UV, "venv", "--quiet", "--python", python, str(folder)], tmp_path)
-        pip = [UV, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
-        run([*pip, "--resolution", resolution, wheel], tmp_path)
+        environment = ["--python", str(folder / "bin" / "python")]
+        run([UV, "pip", "install", "--quiet", *environment, "--resolution", resolution, str(project)], tmp_path)
+        if resolution == "lowest-direct":
+            listed = json.loads(run([UV, "pip", "list", *environment, "--format", "json"], tmp_path))
+            installed = {each["name"]: each["version"] for each in listed}
+            lowest = [Requirement(f"{each.replace('>=', '==')}.*") for each in dependencies]
+            assert [each.name for each in lowest if installed[each.name] not in each.specifier] == []
         run([*map(str, (folder / "bin" / "robustshards", *build, folder / "theirs"))], tmp_path)
         assert digests(folder / "theirs") == digests(tmp_path / "ours"), (python, resolution)
         tables = [pq.read_table(each / "manifest.parquet") for each in (folder / "theirs", tmp_path / "ours")]
