@@ -96,7 +96,8 @@ class StyleTransfer:
         Returns:
             RGB (H, W, 3), uint8.
         """
-        with _COMPUTING, torch.inference_mode(), torch.backends.cudnn.flags(True, False, True, False):
+        settings = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+        with _COMPUTING, torch.inference_mode(), settings:
             threads = torch.get_num_threads()
             torch.set_num_threads(1)
             try:

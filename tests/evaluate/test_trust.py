@@ -5,11 +5,11 @@ import shutil
 import sys
 import tarfile
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 import manifests
 from pipeline.datasets.base import Location
@@ -135,7 +135,7 @@ def test_damaged_parts_are_predicted_again(built_once: Path, tmp_path: Path) -> 
 def test_another_library_version_is_rejected_as_another_evaluation(built_once: Path, tmp_path: Path) -> None:
     evaluated(built_once, tmp_path / "r")
     file = tmp_path / "r/evaluation.toml"
-    file.write_text(file.read_text().replace(f'torch = "{torch.__version__}"', 'torch = "2.1.0"'))
+    file.write_text(file.read_text().replace(f'torch = "{version("torch")}"', 'torch = "2.1.0"'))
     with pytest.raises(UserError, match=r"software.torch is 2.1.0, but 2\..* was requested"):
         evaluated(built_once, tmp_path / "r")
 

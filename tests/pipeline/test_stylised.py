@@ -85,6 +85,21 @@ def test_it_computes_what_the_published_network_computes(folder: Path) -> None:
             assert found.std() > 1
 
 
+def test_it_computes_in_float32_and_in_one_order(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = torch.backends.cudnn
+    run, seen = adain.StyleTransfer._run, set()
+
+    def recorded(self: adain.StyleTransfer, part: str, values: torch.Tensor) -> torch.Tensor:
+        seen.add((settings.enabled, settings.benchmark, settings.deterministic, settings.allow_tf32))
+        return run(self, part, values)
+
+    monkeypatch.setattr(adain.StyleTransfer, "_run", recorded)
+    before = settings.deterministic, settings.allow_tf32
+    stylised(bank_of(folder, noise(1, 32, 32, 3)), noise(45, 37, 3), 50)
+    assert seen == {(True, False, True, False)}
+    assert (settings.deterministic, settings.allow_tf32) == before
+
+
 def test_statistics_become_those_of_the_painting() -> None:
     features, style = torch.rand(1, 5, 8, 9), torch.rand(1, 5, 4, 4) * 3
     wanted = adain.statistics(style)
