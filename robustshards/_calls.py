@@ -86,14 +86,14 @@ def described_by(*models: type[Any]) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         if function.__doc__ is None:  # python -OO
             return function
-        head, _, rest = function.__doc__.partition("    Args:\n")
-        described = texts | entries(function.__doc__, "Args")
+        docstring = inspect.cleandoc(function.__doc__)  # Python 3.13 and later has removed the indentation already
+        head, _, rest = docstring.partition("Args:\n")
+        described = texts | entries(docstring, "Args")
         named = [f"{each}: {described[each]}" for each in inspect.signature(function).parameters]
         lines = [
-            fill(each, 120, initial_indent=" " * 8, subsequent_indent=" " * 12, break_on_hyphens=False)
-            for each in named
+            fill(each, 116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False) for each in named
         ]
-        function.__doc__ = "\n".join([f"{head}    Args:", *lines, "", rest.partition("\n\n")[2]])
+        function.__doc__ = "\n".join([f"{head}Args:", *lines, "", rest.partition("\n\n")[2]])
         return function
 
     return decorate

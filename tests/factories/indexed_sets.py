@@ -89,7 +89,7 @@ def pixels_by_sample(folder: Path) -> dict[tuple[str, int, int, str], bytes]:
 def pack(folder: Path, tar: Path, prefix: str = "") -> Path:
     """Write the files of a folder to a tar, in an order other than that of the folders."""
     with tarfile.open(tar, "w") as file:
-        for path in sorted(folder.rglob("*"), key=lambda each: each.name):  # unsorted
+        for path in sorted(folder.rglob("*"), key=lambda each: (each.name, each)):
             if path.is_file():
                 file.add(path, f"{prefix}{path.relative_to(folder)}")
     return tar
