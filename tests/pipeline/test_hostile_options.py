@@ -138,7 +138,7 @@ def test_invalid_option_is_named(arguments: tuple[str, ...], word: str, small_so
         (("build", "imagenet-cc", "--source", ".", "--out", "x"), "'imagenet-c'"),
         (("index", "--task", "imagenet-v2", ".", "--out", "x"), "'imagenet-v2-matched-frequency'"),
         (("verify", ""), "empty"),
-        (("verify", "does-not-exist"), "no recipe.toml"),
+        (("verify", "does-not-exist"), "it does not exist"),
         (("verify", "reference://::data:,x"), "chained protocols"),
         (("preview", ""), "empty"),
         (("export", "", "--to", "parquet", "--out", "x"), "empty"),
