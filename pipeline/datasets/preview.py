@@ -98,7 +98,7 @@ def _page_path(page: str) -> Path:
         path = local_path(page).resolve()
         if path.is_dir():
             raise UserError(f"{page} is a folder: give the name of the page, for example {path / 'preview.html'}")
-        if path.suffix.lower() not in (".html", ".htm"):
+        if not page.lower().endswith((".html", ".htm")):
             raise UserError(f"{page} is not the name of a page: browsers need .html at its end, as in {page}.html")
         if not path.exists():
             return path

@@ -79,8 +79,10 @@ def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a folder: give the name of the page"):
         preview(str(data), str(tmp_path))
     os.mkfifo(tmp_path / "pipe.html")
-    with pytest.raises(UserError, match="this is a pipe"):
-        preview(str(data), str(tmp_path / "pipe.html"))
+    (tmp_path / "device.html").symlink_to("/dev/null")
+    for place, named in (("pipe.html", "this is a pipe"), ("device.html", "this is a device")):
+        with pytest.raises(UserError, match=named):
+            preview(str(data), str(tmp_path / place))
     with pytest.raises(UserError, match="a path is empty"):
         preview(str(data), "")
     with pytest.raises(UserError, match=r"cannot write the page .*nowhere/page.html: No such file or directory"):
