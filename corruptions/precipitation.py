@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from corruptions.catalogue import Image, table
 from corruptions.draws import DrawSource
 from corruptions.imagemagick import BACKENDS
-from corruptions.kernels.drawing import blend, distance
+from corruptions.kernels.drawing import blend, distance, edges
 from corruptions.kernels.sampling import zoom
 from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.kernels.smoothing import motion
+from corruptions.margins import with_margins
 
 MIN_FALL, MAX_FALL = -135.0, -45.0
 """Range in degrees from which the direction of the snow is drawn."""
@@ -105,7 +106,7 @@ WATER_COLOUR, MUD_COLOUR = np.array([[175, 238, 238], [63, 42, 20]], np.float32)
 PRECISE_MUD_COLOUR = np.array([63, 42, 20]) / 255.0
 """That of mud in float64, in which imagecorruptions adds it."""
 
-CANNY_LOW, CANNY_HIGH = 50, 150
+CANNY_LOW, CANNY_HIGH = np.int16(50), np.int16(150)
 """Thresholds of the edge detector."""
 MAX_DISTANCE = 20
 """Distance from an edge in pixels beyond which the water gets no thicker."""
@@ -156,8 +157,8 @@ def water_thickness(drops: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     It is the distance to the outlines of the drops, after histogram equalisation, embossing and a box blur.
     """
-    edges = np.asarray(cv2.Canny(drops, CANNY_LOW, CANNY_HIGH), np.uint8)
-    distances = distance.mean_distances(distance.edge_distances(edges, MAX_DISTANCE))
+    outlines = edges.canny_edges(with_margins(drops, 1, 1, cv2.BORDER_REPLICATE), CANNY_LOW, CANNY_HIGH)
+    distances = distance.mean_distances(distance.edge_distances(outlines, MAX_DISTANCE))
     return np.asarray(cv2.blur(distance.emboss_equalized(distances), BOX), np.uint8)
 
 

@@ -3,10 +3,15 @@
 import cv2
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from corruptions import precipitation, weather
 from corruptions.draws import PublishedDraws
 from corruptions.kernels.drawing import blend, distance
+from corruptions.kernels.drawing.edges import canny_edges
+from corruptions.margins import with_margins
 from tests.factories.images import noise
 
 
@@ -65,17 +70,46 @@ def test_spatter_accepts_a_layer_above_the_threshold(kind):
     assert wet.shape == image.shape
 
 
+def edges_of(levels: np.ndarray, low: int, high: int) -> np.ndarray:
+    padded = with_margins(levels, 1, 1, cv2.BORDER_REPLICATE)
+    return canny_edges(padded, np.int16(low), np.int16(high))
+
+
+@given(
+    arrays(
+        np.uint8, st.tuples(st.integers(2, 40), st.integers(2, 40)), elements=st.integers(0, 7) | st.integers(0, 255)
+    ),
+    st.integers(0, 400),
+    st.integers(0, 2100),
+)
+@example(np.arange(200).repeat(30).reshape(200, 30).astype(np.uint8), 0, 9)
+def test_edges_equal_opencv(levels: np.ndarray, low: int, more: int) -> None:
+    found = edges_of(levels, low, low + more)
+    assert (found[1:-1, 1:-1] * 255 == cv2.Canny(levels, low, low + more)).all()
+    assert found.sum() == found[1:-1, 1:-1].sum()
+
+
+def test_weak_edges_count_along_the_whole_outline_if_one_is_strong():
+    levels = np.zeros((64, 64), np.uint8)
+    levels[8:56, 8:56] = 20
+    assert not edges_of(levels, 50, 150).any()
+    levels[8:12, 8:12] = 100
+    found = edges_of(levels, 50, 150)
+    assert found.sum() > 4 * 40
+    assert (found[1:-1, 1:-1] * 255 == cv2.Canny(levels, 50, 150)).all()
+
+
 @pytest.mark.parametrize("limit", [1, 2, precipitation.MAX_DISTANCE, 127])
 def test_edge_distances_equal_opencv_up_to_the_limit(limit):
     edges = (np.random.RandomState(2).random_sample((61, 97)) < 0.003).astype(np.uint8) * 255
     expected = np.minimum(cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5), limit)
     inner = (slice(distance.MARGIN, -distance.MARGIN),) * 2
-    assert distance.edge_distances(edges, limit)[inner] / distance.UNIT == pytest.approx(expected, abs=2e-3)
+    assert distance.edge_distances(np.pad(edges, 1), limit)[inner] / distance.UNIT == pytest.approx(expected, abs=2e-3)
 
 
 def test_distances_are_sums_of_three_steps():
-    edges = np.zeros((9, 9), np.uint8)
-    edges[4, 4] = 255
+    edges = np.zeros((11, 11), np.uint8)
+    edges[5, 5] = 1
     quarter = distance.edge_distances(edges, 127)[distance.MARGIN + 4 :, distance.MARGIN + 4 :][:4, :5]
     assert quarter.tolist() == [
         [0, 10_000, 20_000, 30_000, 40_000],

@@ -25,14 +25,14 @@ BLACK, WHITE = np.int16(0), np.int16(255)
 def row_distances(edges, limit):
     """Return the distances to the nearest nonzero value of the same row of ``edges`` in pixels, at most ``limit``.
 
-    They are uint8 (limit + H * (W + limit),): each row follows a gap of ``limit`` values. Each pass takes the minimum
-    over a larger range of columns, because a scan of the columns does not vectorise.
+    Edges have a margin of 1. The distances are uint8 (limit + H * (W + limit),): each row follows a gap of ``limit``
+    values. Each pass takes the minimum over a larger range of columns, because a scan does not vectorise.
     """
-    height, width = edges.shape
+    height, width = edges.shape[0] - 2, edges.shape[1] - 2
     pitch = width + limit
     near, nearer = np.full(limit + height * pitch, limit, np.uint8), np.full(limit + height * pitch, limit, np.uint8)
     for y in range(height):
-        source, target = edges[y], near[limit + y * pitch :]
+        source, target = edges[y + 1][1:], near[limit + y * pitch :]
         for x in range(width):
             target[x] = np.uint8(0) if source[x] != 0 else np.uint8(limit)
     reach = 0
@@ -64,10 +64,10 @@ def edge_distances(edges, limit):
     rows come first, then those downwards, then those upwards.
 
     Args:
-        edges: uint8 (H, W).
+        edges: uint8 (H + 2, W + 2), with a margin of 0.
         limit: Largest distance returned, in pixels, at most 127.
     """
-    height, width = edges.shape
+    height, width = edges.shape[0] - 2, edges.shape[1] - 2
     along, start = row_distances(edges, limit), limit
     field = np.empty((height + 2 * MARGIN, width + 2 * MARGIN), np.int32)
     for y in range(field.shape[0]):
