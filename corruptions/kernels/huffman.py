@@ -14,8 +14,8 @@ ZIGZAG = np.array([
 # fmt: on
 """Place in a block of each coefficient of a file. Source: ITU-T T.81, figure 5."""
 
-COEFFICIENTS, LANES = 64, 8
-"""Coefficients of a block; and blocks in a group, see :func:`nonzero`."""
+COEFFICIENTS, LANES, SIDE = 64, 16, 8
+"""Coefficients of a block; blocks in a group, see :func:`nonzero`; and those side by side."""
 SYMBOLS, TABLES = 256, 4
 """Symbols of a code; codes: luma's differences of DC coefficients, its AC coefficients, the same of chroma."""
 LONGEST, LIMIT = 64, 16
@@ -86,11 +86,11 @@ def add_block(coefficients, block, previous, table, tokens, counts, end):
     while mask:
         k = trailing_zeros(mask)
         mask &= mask - 1
-        for _ in range((k - last - 1) // RUN):
+        zeros, value = k - last - 1, np.int64(values[np.uint64(start + k * LANES)])
+        while zeros >= RUN:
             end = add_token(tokens, counts, end, table + 1, RUN - 1, 0)
-        end = add_token(
-            tokens, counts, end, table + 1, (k - last - 1) % RUN, np.int64(values[np.uint64(start + k * LANES)])
-        )
+            zeros -= RUN
+        end = add_token(tokens, counts, end, table + 1, zeros, value)
         last = k
     if last < COEFFICIENTS - 1:
         end = add_token(tokens, counts, end, table + 1, 0, 0)
@@ -101,16 +101,23 @@ def add_block(coefficients, block, previous, table, tokens, counts, end):
 def nonzero(coefficients):
     """Return the coefficients of a plane and a mask of each block, int64: bits of those after the first that are not 0.
 
-    Coefficients lie in groups of eight blocks: the first coefficient of each, then the second of each, and so on.
+    Coefficients lie in groups of sixteen blocks, eight side by side and the eight below: the first coefficient of each,
+    then the second of each, and so on.
     """
     masks = np.empty(coefficients.size // COEFFICIENTS, np.int64)
-    for block in range(0, masks.size, LANES):
-        mask = fill(np.int64(0))
+    for block in range(0, masks.size, SIDE):
+        mask, start = fill(np.int64(0)), block // LANES * LANES * COEFFICIENTS + block % LANES
         for k in range(1, COEFFICIENTS):
-            value = load_quarter(coefficients, block * COEFFICIENTS + k * LANES)
+            value = load_quarter(coefficients, start + k * LANES)
             mask = mask | (extend((value | value * NEGATED) >> SIGN) & np.int64(1) << k)
         store(masks, block, mask)
     return coefficients, masks
+
+
+@inlined
+def number_of(row, column, pitch):
+    """Return the number of a block in the order of groups, see :func:`nonzero`, of which a row has ``pitch / SIDE``."""
+    return (row // 2 * pitch + column // SIDE * SIDE) * 2 + row % 2 * SIDE + column % SIDE
 
 
 @kernel
@@ -121,18 +128,20 @@ def add_image(luma, cb, cr, sides, repeats, tokens, counts):
     """
     end, last, last_cb, last_cr = 0, 0, 0, 0
     (rows, columns), (halves, pairs) = sides
-    pitch, half_pitch = -(-columns // LANES) * LANES, -(-pairs // LANES) * LANES
+    pitch, half_pitch = -(-columns // SIDE) * SIDE, -(-pairs // SIDE) * SIDE
     for y in range(halves):
         for x in range(pairs):
             for row in range(y * repeats, (y + 1) * repeats):
                 for column in range(x * repeats, (x + 1) * repeats):
                     if row < rows and column < columns:
-                        end, last = add_block(luma, row * pitch + column, last, 0, tokens, counts, end)
+                        block = number_of(row, column, pitch)
+                        end, last = add_block(luma, block, last, 0, tokens, counts, end)
                     else:
                         end = add_token(tokens, counts, end, 0, 0, 0)
                         end = add_token(tokens, counts, end, 1, 0, 0)
-            end, last_cb = add_block(cb, y * half_pitch + x, last_cb, 2, tokens, counts, end)
-            end, last_cr = add_block(cr, y * half_pitch + x, last_cr, 2, tokens, counts, end)
+            block = number_of(y, x, half_pitch)
+            end, last_cb = add_block(cb, block, last_cb, 2, tokens, counts, end)
+            end, last_cr = add_block(cr, block, last_cr, 2, tokens, counts, end)
     return end
 
 

@@ -5,8 +5,9 @@ and the rounding alone, and nothing is written or read bit by bit. All arithmeti
 methods (``JDCT_ISLOW``, smooth enlargement of chroma). It is in integers, some of them held as floats, and so equal on
 every CPU.
 
-Blocks of 8 x 8 values are transformed eight at a time, side by side. A row of eight blocks is 64 bytes. It is read as
-eight words, one per block, and becomes eight vectors, one per column, with one element per block.
+Blocks of 8 x 8 values are transformed sixteen at a time: eight side by side, and the eight below these. A row of eight
+blocks is 64 bytes. It is read as eight words, one per block, and becomes half of eight vectors, one per column of the
+blocks, with one element per block.
 """
 
 from functools import lru_cache
@@ -15,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.huffman import ZIGZAG
+from corruptions.kernels.huffman import LANES, ZIGZAG
 from corruptions.kernels.planes import deinterleave, interleave
 from corruptions.kernels.vectors import (
     floor,
     larger,
     load,
-    load_eight,
     load_half,
+    load_quarter,
     multiply_add,
     narrow,
     smaller,
@@ -35,7 +36,11 @@ from corruptions.kernels.vectors import (
 )
 
 SIDE, ROW = np.int64(8), np.int64(64)
-"""Height and width of a block, also the number of blocks in a vector; and values in a row of eight blocks."""
+"""Height and width of a block, also the number of blocks side by side; and values in a row of these."""
+GROUP = np.int64(LANES * 8)
+"""Values of the vectors of one row of a group of blocks."""
+PIXELS = np.int64(16)
+"""Pixels whose colours are converted at once; height and width of two blocks."""
 
 # fmt: off
 LUMA_STEPS = (
@@ -75,6 +80,8 @@ SIGN, UPPER, LOW, HIGH = np.int32(31), np.int64(32), np.uint16(255), np.uint16(8
 """Places of the sign of an int32 and of the upper half of an int64; the first byte of a uint16, the second's place."""
 PLACES = np.argsort(ZIGZAG)
 """Number of each coefficient of a block in a file."""
+PARTS, SEVEN, EIGHT, FOUR = np.int16(3), np.int16(7), np.int16(8), np.int16(4)
+"""Weight of the nearest value of chroma, what rounds a sixteenth down or up, and its bits: in 16 bits throughout."""
 SMALLEST = 2
 """Rows with at most this number of values of chroma are not enlarged smoothly."""
 
@@ -107,9 +114,9 @@ def steps_of(base: tuple[int, ...], quality: int) -> NDArray[np.float32]:
 def pack_four(blocks, start):
     """Return four vectors of int32 as the bytes of one, 128 added, clipped to 0..255."""
     word = levels_of(blocks, start)
-    word = word | levels_of(blocks, start + SIDE) << np.int32(8)
-    word = word | levels_of(blocks, start + 2 * SIDE) << np.int32(16)
-    return word | levels_of(blocks, start + 3 * SIDE) << np.int32(24)
+    word = word | levels_of(blocks, start + LANES) << np.int32(8)
+    word = word | levels_of(blocks, start + 2 * LANES) << np.int32(16)
+    return word | levels_of(blocks, start + 3 * LANES) << np.int32(24)
 
 
 @inlined
@@ -122,22 +129,22 @@ def levels_of(blocks, start):
 def unpack_four(word, blocks, start):
     """Write the bytes of a vector of int32 as four vectors, 128 subtracted."""
     store(blocks, start, (word & BYTE) - ZERO)
-    store(blocks, start + SIDE, (word >> np.int32(8) & BYTE) - ZERO)
-    store(blocks, start + 2 * SIDE, (word >> np.int32(16) & BYTE) - ZERO)
-    store(blocks, start + 3 * SIDE, (word >> np.int32(24) & BYTE) - ZERO)
+    store(blocks, start + LANES, (word >> np.int32(8) & BYTE) - ZERO)
+    store(blocks, start + 2 * LANES, (word >> np.int32(16) & BYTE) - ZERO)
+    store(blocks, start + 3 * LANES, (word >> np.int32(24) & BYTE) - ZERO)
 
 
 @kernel
 def forward(blocks, start, stride, bits):
     """Transform eight vectors, which are ``stride`` apart, by a cosine transform, in place. Drop ``bits``, rounded."""
     half = np.int32(1 << (bits - 1))
-    a, b = load_half(blocks, start), load_half(blocks, start + 7 * stride)
+    a, b = load(blocks, start), load(blocks, start + 7 * stride)
     sum_0, odd_3 = a + b, a - b
-    a, b = load_half(blocks, start + stride), load_half(blocks, start + 6 * stride)
+    a, b = load(blocks, start + stride), load(blocks, start + 6 * stride)
     sum_1, odd_2 = a + b, a - b
-    a, b = load_half(blocks, start + 2 * stride), load_half(blocks, start + 5 * stride)
+    a, b = load(blocks, start + 2 * stride), load(blocks, start + 5 * stride)
     sum_2, odd_1 = a + b, a - b
-    a, b = load_half(blocks, start + 3 * stride), load_half(blocks, start + 4 * stride)
+    a, b = load(blocks, start + 3 * stride), load(blocks, start + 4 * stride)
     sum_3, odd_0 = a + b, a - b
     outer, inner = sum_0 + sum_3, sum_1 + sum_2
     store(blocks, start, ((outer + inner) * UNIT + half) >> bits)
@@ -160,14 +167,14 @@ def forward(blocks, start, stride, bits):
 def inverse(blocks, start, stride, bits):
     """Transform eight vectors back, see :func:`forward`."""
     half = np.int32(1 << (bits - 1))
-    a, b = load_half(blocks, start), load_half(blocks, start + 4 * stride)
+    a, b = load(blocks, start), load(blocks, start + 4 * stride)
     plus, minus = (a + b) * UNIT + half, (a - b) * UNIT + half
-    a, b = load_half(blocks, start + 2 * stride), load_half(blocks, start + 6 * stride)
+    a, b = load(blocks, start + 2 * stride), load(blocks, start + 6 * stride)
     common = (a + b) * F_0_541
     outer, inner = common + a * F_0_765, common - b * F_1_847
     even_0, even_1, even_2, even_3 = plus + outer, minus + inner, minus - inner, plus - outer
-    odd_0, odd_1 = load_half(blocks, start + 7 * stride), load_half(blocks, start + 5 * stride)
-    odd_2, odd_3 = load_half(blocks, start + 3 * stride), load_half(blocks, start + stride)
+    odd_0, odd_1 = load(blocks, start + 7 * stride), load(blocks, start + 5 * stride)
+    odd_2, odd_3 = load(blocks, start + 3 * stride), load(blocks, start + stride)
     a, b = odd_0 + odd_2, odd_1 + odd_3
     common = (a + b) * F_1_175
     a, b = common - a * F_1_961, common - b * F_0_390
@@ -192,7 +199,7 @@ def quantise(blocks, start, steps, index):
     away from zero. With 0.5 added to the numerator, the quotient is at least 1 / 16 s away from every whole number,
     relative to it more than 2 ** -17; float32 rounds twice by at most 2 ** -24.
     """
-    value = load_half(blocks, start)
+    value = load(blocks, start)
     quotient = floor((to_floats(value + (value >> SIGN)) + steps[2, index]) * steps[1, index])
     store(blocks, start, to_integers(quotient * steps[0, index]))
     return quotient
@@ -208,47 +215,57 @@ def quantise_plane(plane, steps, coefficients):
         coefficients: int16, as many as the plane has values, see :func:`corruptions.kernels.huffman.add_block`; or
             empty.
     """
-    blocks, words, pitch = scratch(SIDE * ROW, np.int32), plane.reshape(-1).view(np.int64), plane.shape[1] // SIDE
+    blocks, words, pitch = scratch(SIDE * GROUP, np.int32), plane.reshape(-1).view(np.int64), plane.shape[1] // SIDE
     kept = coefficients.size > 0
-    for first in range(0, words.size, SIDE * pitch):
+    for first in range(0, words.size, 2 * SIDE * pitch):
         for left in range(first, first + pitch, SIDE):
-            group = first * SIDE + (left - first) * ROW
+            group = first * SIDE + (left - first) * GROUP
+            for y in range(2 * SIDE):
+                row, target = load(words, left + y * pitch), y % SIDE * GROUP + y // SIDE * SIDE
+                unpack_four(narrow(row), blocks, target)
+                unpack_four(narrow(row >> UPPER), blocks, target + GROUP // 2)
             for y in range(SIDE):
-                row = load(words, left + y * pitch)
-                unpack_four(narrow(row), blocks, y * ROW)
-                unpack_four(narrow(row >> UPPER), blocks, y * ROW + ROW // 2)
-                forward(blocks, y * ROW, SIDE, FIRST)
+                forward(blocks, y * GROUP, LANES, FIRST)
             for x in range(SIDE):
-                forward(blocks, x * SIDE, ROW, FORWARD)
+                forward(blocks, x * LANES, GROUP, FORWARD)
                 for y in range(SIDE):
-                    quotient = quantise(blocks, y * ROW + x * SIDE, steps, y * SIDE + x)
+                    quotient = quantise(blocks, y * GROUP + x * LANES, steps, y * SIDE + x)
                     if kept:
-                        store(coefficients, group + PLACES[y * SIDE + x] * SIDE, to_shorts(to_integers(quotient)))
-                inverse(blocks, x * SIDE, ROW, FIRST)
+                        store(coefficients, group + PLACES[y * SIDE + x] * LANES, to_shorts(to_integers(quotient)))
+                inverse(blocks, x * LANES, GROUP, FIRST)
             for y in range(SIDE):
-                inverse(blocks, y * ROW, SIDE, INVERSE)
-                upper = widen(pack_four(blocks, y * ROW + ROW // 2)) << UPPER
-                store(words, left + y * pitch, widen(pack_four(blocks, y * ROW)) | upper)
+                inverse(blocks, y * GROUP, LANES, INVERSE)
+            for y in range(2 * SIDE):
+                source = y % SIDE * GROUP + y // SIDE * SIDE
+                upper = widen(pack_four(blocks, source + GROUP // 2)) << UPPER
+                store(words, left + y * pitch, widen(pack_four(blocks, source)) | upper)
 
 
-@kernel
+@inlined
+def repeat_last(values, count):
+    """Repeat the last of ``count`` values to the end of a block of chroma."""
+    last = values[count - 1]
+    for x in range(count, -(-count // PIXELS) * PIXELS):
+        values[x] = last
+
+
+@inlined
 def separate(row, planes, luma, cb, cr):
-    """Write a row of pixels (3 W,) as luma and chroma, and repeat its last pixel to the end of the arrays."""
+    """Write a row of pixels (3 W,) as luma and chroma, and repeat its last pixel to the end of its last block."""
     count = row.size // 3
     red, green, blue = planes[0], planes[1], planes[2]
     deinterleave(row, red, green, blue)
-    for x in range(0, count, SIDE):
-        r, g, b = load_eight(red, x), load_eight(green, x), load_eight(blue, x)
+    for x in range(0, count, PIXELS):
+        r, g, b = to_floats(load_quarter(red, x)), to_floats(load_quarter(green, x)), to_floats(load_quarter(blue, x))
         level = multiply_add(r, RED_IN_LUMA, multiply_add(g, GREEN_IN_LUMA, multiply_add(b, BLUE_IN_LUMA, HALF)))
         store(luma, x, to_bytes(to_integers(level)))
         chroma = multiply_add(r, RED_IN_CB, multiply_add(g, GREEN_IN_CB, multiply_add(b, HALF, GREY)))
         store(cb, x, to_bytes(to_integers(chroma)))
         chroma = multiply_add(b, BLUE_IN_CR, multiply_add(g, GREEN_IN_CR, multiply_add(r, HALF, GREY)))
         store(cr, x, to_bytes(to_integers(chroma)))
-    for channel in (luma, cb, cr):
-        last = channel[count - 1]
-        for x in range(count, channel.size):
-            channel[x] = last
+    repeat_last(luma, count)
+    repeat_last(cb, count)
+    repeat_last(cr, count)
 
 
 @inlined
@@ -306,15 +323,15 @@ def enlarge(plane, y, last, sums, out):
         sums: Scratch, int16, two more values than a row of the image has in the plane.
         out: uint8, at least twice as many values as such a row has.
     """
-    count = sums.size - 2
+    count, middle, right = sums.size - 2, sums[1:], sums[2:]
     near, far = plane[y // 2], plane[min(max(y // 2 + (2 * (y % 2) - 1), 0), last)]
     for x in range(count):
-        sums[x + 1] = np.int16(3 * np.int16(near[x]) + np.int16(far[x]))
+        middle[x] = np.int16(np.int16(near[x]) * PARTS + np.int16(far[x]))
     sums[0], sums[count + 1] = sums[1], sums[count]
     for x in range(count):
-        total = np.int16(3 * sums[x + 1])
-        out[2 * x] = np.uint8(np.int16(total + sums[x] + 8) >> 4)
-        out[2 * x + 1] = np.uint8(np.int16(total + sums[x + 2] + 7) >> 4)
+        total = np.int16(middle[x] * PARTS)
+        out[2 * x] = np.uint8(np.int16(total + sums[x] + EIGHT) >> FOUR)
+        out[2 * x + 1] = np.uint8(np.int16(total + right[x] + SEVEN) >> FOUR)
     if count <= SMALLEST:
         for x in range(count):
             out[2 * x], out[2 * x + 1] = near[x], near[x]
@@ -324,8 +341,9 @@ def enlarge(plane, y, last, sums, out):
 def join(luma, cb, cr, planes, row):
     """Write a row of luma and chroma as pixels (3 W,)."""
     red, green, blue = planes[0], planes[1], planes[2]
-    for x in range(0, row.size // 3, SIDE):
-        level, b, r = load_eight(luma, x) + HALF, load_eight(cb, x) - MIDDLE, load_eight(cr, x) - MIDDLE
+    for x in range(0, row.size // 3, PIXELS):
+        level, b = to_floats(load_quarter(luma, x)) + HALF, to_floats(load_quarter(cb, x)) - MIDDLE
+        r = to_floats(load_quarter(cr, x)) - MIDDLE
         store(red, x, clipped(multiply_add(r, RED_OF_CR, level)))
         store(green, x, clipped(multiply_add(r, GREEN_OF_CR, multiply_add(b, GREEN_OF_CB, level))))
         store(blue, x, clipped(multiply_add(b, BLUE_OF_CB, level)))
@@ -340,9 +358,9 @@ def clipped(values):
 
 @inlined
 def plane_of(height, width):
-    """Return a plane for an image, uint8. Its sides are those of whole blocks, of multiples of eight in a row."""
+    """Return a plane for an image, uint8. Its sides are those of whole groups of blocks."""
     pitch = -(-width // ROW) * ROW
-    return scratch(-(-height // SIDE) * SIDE * pitch, np.uint8).reshape(-1, pitch)
+    return scratch(-(-height // PIXELS) * PIXELS * pitch, np.uint8).reshape(-1, pitch)
 
 
 @kernel

@@ -1,15 +1,18 @@
 """JPEG files as libjpeg-turbo writes them, from the coefficients of the kernel that knows their pixels."""
 
 import struct
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels.huffman import LIMIT, STANDARD_CODES, ZIGZAG, encode
-from corruptions.kernels.jpeg import CHROMA_STEPS, LUMA_STEPS, ROW, SIDE, round_trip, steps_of
+from corruptions.kernels.huffman import COEFFICIENTS, LANES, LIMIT, STANDARD_CODES, ZIGZAG, encode
+from corruptions.kernels.jpeg import CHROMA_STEPS, LUMA_STEPS, SIDE, round_trip, steps_of
 
 JFIF, SCAN = b"JFIF\0\1\1\0\0\1\0\1\0\0", bytes([3, 1, 0, 2, 17, 3, 17, 0, 63, 0])
 """Content of the first segment of a file, and of the last one: which channel has which codes."""
+CODES = b"\x00", b"\x10", b"\x01", b"\x11"
+"""Names of the codes."""
 
 LARGEST = 65500
 """Largest side in pixels that libjpeg-turbo writes."""
@@ -34,19 +37,25 @@ def file_and_pixels(
         raise ValueError(f"JPEG files have at most {LARGEST} pixels on a side, the image is {width} x {height}")
     repeats = 2 if halved else 1
     sides = tuple((-(-height // scale), -(-width // scale)) for scale in (SIDE, SIDE * repeats))
-    luma, cb, cr = (np.empty(rows * -(-blocks // SIDE) * SIDE * ROW, np.int16) for rows, blocks in (*sides, sides[1]))
+    groups = (-(-rows // 2) * -(-blocks // SIDE) for rows, blocks in (*sides, sides[1]))
+    luma, cb, cr = (np.empty(count * LANES * COEFFICIENTS, np.int16) for count in groups)
     pixels = round_trip(image, quality, halved, coefficients=(luma, cb, cr))
     codes = STANDARD_CODES.copy()
     data = encode(luma, cb, cr, sides, repeats, codes, optimize)
+    named = zip(CODES, map(bytes, codes), strict=True)
+    tables = (_segment(0xC4, name + code[: LIMIT + sum(code[:LIMIT])]) for name, code in named)
+    head = _head(height, width, quality, repeats)
+    return b"".join((head, *tables, _segment(0xDA, SCAN), data, b"\xff\xd9")), pixels
+
+
+@lru_cache
+def _head(height: int, width: int, quality: int, repeats: int) -> bytes:
+    """Return the start of a file, up to the codes."""
     steps = (steps_of(base, quality)[0, ZIGZAG].astype(np.uint8).tobytes() for base in (LUMA_STEPS, CHROMA_STEPS))
     frame = struct.pack(">BHHBBBBBBBBBB", 8, height, width, 3, 1, 17 * repeats, 0, 2, 17, 1, 3, 17, 1)
-    content = (code[: LIMIT + code[:LIMIT].sum(dtype=int)].tobytes() for code in codes)
-    segments = (
-        (0xE0, JFIF),
-        *((0xDB, bytes([number]) + table) for number, table in enumerate(steps)),
-        (0xC0, frame),
-        *((0xC4, name + code) for name, code in zip((b"\x00", b"\x10", b"\x01", b"\x11"), content, strict=True)),
-        (0xDA, SCAN),
-    )
-    head = b"".join(struct.pack(">BBH", 0xFF, marker, len(part) + 2) + part for marker, part in segments)
-    return b"".join((b"\xff\xd8", head, data, b"\xff\xd9")), pixels
+    tables = (_segment(0xDB, bytes([number]) + table) for number, table in enumerate(steps))
+    return b"".join((b"\xff\xd8", _segment(0xE0, JFIF), *tables, _segment(0xC0, frame)))
+
+
+def _segment(marker: int, content: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(content) + 2) + content
