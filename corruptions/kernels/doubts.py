@@ -7,7 +7,7 @@ proven bound, and computes again, in the published order, only values within the
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
-from corruptions.kernels.vectors import trailing_zeros
+from corruptions.kernels.vectors import load_word, trailing_zeros
 
 WORD = 8
 """Marks that are read at once, each in a byte."""
@@ -25,11 +25,11 @@ def positions(marks, found):
 
     The number of marks must be a multiple of WORD.
     """
-    count, words = 0, marks.view(np.int64)
-    for i in range(words.size):
-        word = words[i]
+    count = 0
+    for i in range(0, marks.size, WORD):
+        word = load_word(marks, i)
         while word != 0:
-            found[count] = WORD * i + (trailing_zeros(word) >> 3)
+            found[count] = i + (trailing_zeros(word) >> 3)
             word, count = word & (word - 1), count + 1
     return count
 

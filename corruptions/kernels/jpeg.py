@@ -337,7 +337,7 @@ def enlarge(plane, y, last, sums, out):
             out[2 * x], out[2 * x + 1] = near[x], near[x]
 
 
-@kernel
+@inlined
 def join(luma, cb, cr, planes, row):
     """Write a row of luma and chroma as pixels (3 W,)."""
     red, green, blue = planes[0], planes[1], planes[2]

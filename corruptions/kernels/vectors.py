@@ -52,8 +52,8 @@ class VectorModel(models.PrimitiveModel):
         super().__init__(manager, kind, ir.VectorType(ELEMENTS[kind.element], kind.lanes))
 
 
-def _pointer(context: Any, builder: Any, signature: Any, arguments: Any, kind: Vector) -> Any:
-    """Return the address of a vector, where the first arguments are an array and an index."""
+def _pointer(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
+    """Return the address of a vector or number, where the first arguments are an array and an index."""
     array = make_array(signature.args[0])(context, builder, arguments[0])
     start = builder.gep(array.data, [arguments[1]])
     return builder.bitcast(start, context.get_value_type(kind).as_pointer())
@@ -86,6 +86,16 @@ load_quarter = _loader(4)
 
 load_eighth = _loader(8)
 """Return an eighth of a vector."""
+
+
+@instructions
+def load_word(typing, array, index):
+    """Return eight bytes of a uint8 array, which begin at an index, as int64. A view of the array would take longer."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.load(_pointer(context, builder, signature, arguments, types.int64), align=1)
+
+    return types.int64(array, types.uint64), generate
 
 
 def _number_loader(parts: int) -> Any:
