@@ -15,7 +15,7 @@ ZIGZAG = np.array([
 """Place in a block of each coefficient of a file. Source: ITU-T T.81, figure 5."""
 
 COEFFICIENTS, LANES, SIDE = 64, 16, 8
-"""Coefficients of a block; blocks in a group, see :func:`nonzero`; and those side by side."""
+"""Coefficients of a block; blocks in a group, see :func:`nonzero`; those side by side, and the side of a block."""
 SYMBOLS, TABLES = 256, 4
 """Symbols of a code; codes: luma's differences of DC coefficients, its AC coefficients, the same of chroma."""
 LONGEST, LIMIT = 64, 16

@@ -6,8 +6,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels.huffman import COEFFICIENTS, LANES, LIMIT, STANDARD_CODES, ZIGZAG, encode
-from corruptions.kernels.jpeg import CHROMA_STEPS, LUMA_STEPS, SIDE, round_trip, steps_of
+from corruptions.kernels.huffman import COEFFICIENTS, LANES, LIMIT, SIDE, STANDARD_CODES, ZIGZAG, encode
+from corruptions.kernels.jpeg import CHROMA_STEPS, LUMA_STEPS, round_trip, steps_of
 
 JFIF, SCAN = b"JFIF\0\1\1\0\0\1\0\1\0\0", bytes([3, 1, 0, 2, 17, 3, 17, 0, 63, 0])
 """Content of the first segment of a file, and of the last one: which channel has which codes."""

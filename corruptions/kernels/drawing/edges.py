@@ -57,9 +57,9 @@ def mark_row(above, here, below, across, down, low, high, weak, strong):
     middle, middle_above, middle_below = here[1:], above[1:], below[1:]
     right, right_above, right_below = here[2:], above[2:], below[2:]
     for x in range(across.size):
-        strength, along, steps = middle[x], np.int16(abs(across[x])), np.int16(abs(down[x]))
+        strength, along, downward = middle[x], np.int16(abs(across[x])), np.int16(abs(down[x]))
         share = np.int16((np.int32(along) * TANGENT) >> 16)
-        is_row, is_column = steps <= share, steps > np.int16(share + 2 * along)
+        is_row, is_column = downward <= share, downward > np.int16(share + 2 * along)
         rises = np.int16(across[x] ^ down[x]) < 0
         above_left, above_right, below_left, below_right = above[x], right_above[x], below[x], right_below[x]
         before, after = above_right if rises else above_left, np.int16((below_left if rises else below_right) + 1)
