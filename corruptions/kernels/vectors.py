@@ -89,6 +89,17 @@ load_eighth = _loader(8)
 
 
 @instructions
+def lanes_of(typing, array):
+    """Return how many elements of an array a vector has, as a constant of the compiled code."""
+    lanes = Vector(array.dtype).lanes
+
+    def generate(context, builder, signature, arguments):
+        return ir.Constant(ir.IntType(64), lanes)
+
+    return types.int64(array), generate
+
+
+@instructions
 def load_word(typing, array, index):
     """Return eight bytes of a uint8 array, which begin at an index, as int64. A view of the array would take longer."""
 

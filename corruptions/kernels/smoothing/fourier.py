@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin
-from corruptions.kernels import LINE, inlined, kernel, scratch
-from corruptions.kernels.vectors import fill, load, store
+from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.vectors import fill, lanes_of, load, store
 
 Field = NDArray[np.floating[Any]]
 """Real values, float32 or float64 (H, W). All computations are in this type."""
@@ -62,13 +62,13 @@ def plan(length: int, dtype: np.dtype[Any]) -> FourierPlan:
 def put(target, at, real, imaginary, cosine, sine):
     """Write complex numbers, times cosine + i sine, to a position of a buffer."""
     store(target, at, real * cosine - imaginary * sine)
-    store(target, at + LINE // target.itemsize, real * sine + imaginary * cosine)
+    store(target, at + lanes_of(target), real * sine + imaginary * cosine)
 
 
 @kernel
 def divide_by_two(source, target, rest, stride, cosines, sines):
     """Do a pass of factor 2, see :func:`transform`."""
-    lanes = LINE // source.itemsize
+    lanes = lanes_of(source)
     jump = 2 * lanes * stride
     for p in range(rest):
         cosine, sine = cosines[p * stride], sines[p * stride]
@@ -84,7 +84,7 @@ def divide_by_two(source, target, rest, stride, cosines, sines):
 @kernel
 def divide_by_four(source, target, rest, stride, cosines, sines):
     """Do a pass of factor 4, see :func:`transform`."""
-    lanes = LINE // source.itemsize
+    lanes = lanes_of(source)
     jump = 2 * lanes * stride
     for p in range(rest):
         turn = p * stride
@@ -112,7 +112,7 @@ def divide_by_odd(source, target, factor, rest, stride, cosines, sines):
     Elements q and factor - q have conjugate roots, so that the sums and differences of both are multiplied by real
     numbers.
     """
-    lanes = LINE // source.itemsize
+    lanes = lanes_of(source)
     jump, half = 2 * lanes * stride, factor // 2
     pairs = scratch(half * 4 * lanes, source.dtype)
     for p in range(rest):
@@ -174,7 +174,7 @@ def transform(source, target, factors, cosines, sines):
 def transform_columns(real, imaginary, factors, cosines, sines):
     """Return the transform of the columns of complex (H, W), given as two arrays, as (2, H, W)."""
     height, width = real.shape
-    lanes = LINE // real.itemsize
+    lanes = lanes_of(real)
     step = 2 * lanes
     out = np.empty((2, height, width), real.dtype)
     source, target = scratch(height * step, real.dtype), scratch(height * step, real.dtype)
@@ -202,7 +202,7 @@ def rows_to_spectra(field, factors, cosines, sines):
     Rows are the real parts of the first lanes and the imaginary parts of the others.
     """
     height, width = field.shape
-    lanes = LINE // field.itemsize
+    lanes = lanes_of(field)
     step = 2 * lanes
     out = np.empty((2, height, width // 2 + 1), field.dtype)
     source, target = scratch(width * step, field.dtype), scratch(width * step, field.dtype)
@@ -230,7 +230,7 @@ def spectra_to_rows(real, imaginary, scale, factors, cosines, sines):
     The conjugate spectra are transformed, because the transform of these is the inverse one for real rows.
     """
     height, width = real.shape[0], cosines.size
-    lanes = LINE // real.itemsize
+    lanes = lanes_of(real)
     step = 2 * lanes
     out = np.empty((height, width), real.dtype)
     source, target = scratch(width * step, real.dtype), scratch(width * step, real.dtype)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import exp
-from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.vectors import fill, load, store
+from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.vectors import fill, lanes_of, load, store
 
 TRUNCATE = 4.0
 """Radius of the filter in sigmas, scikit-image's default."""
@@ -91,7 +91,7 @@ def correlate(values, first, step, half, row):
 
     The outermost pair is added first. ``row`` is a multiple of two cache lines long.
     """
-    lanes = np.uint64(LINE // row.itemsize)
+    lanes = np.uint64(lanes_of(row))
     for x in range(np.uint64(0), np.uint64(row.size), lanes + lanes):
         left, right = np.uint64(first) + x, np.uint64(first) + x + lanes
         total, other = load(values, left) * half[0], load(values, right) * half[0]
@@ -111,7 +111,7 @@ def smooth(source, near, across, far, out):
     """
     height, width = source.shape
     stride, reach, top = far.shape[0], far.shape[1] // 2, near.size - 1
-    lanes = LINE // far.itemsize
+    lanes = lanes_of(far)
     pitch, side = -(-width // (2 * lanes)) * 2 * lanes, -(-across.size // lanes) * lanes
     count = (height - 1) // stride + 2 * reach if stride > 1 else height
     layer = scratch(((count - 1) * stride + 2 * top + 1) * pitch, far.dtype)

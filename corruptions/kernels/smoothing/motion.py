@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp, hypot
-from corruptions.kernels import LINE, copy, inlined, kernel, scratch
+from corruptions.kernels import copy, inlined, kernel, scratch
 from corruptions.kernels.doubts import MANY, block_of, marks_for, truncate_marked
 from corruptions.kernels.planes import equal_pixels
 from corruptions.kernels.smoothing.gaussian import extend
-from corruptions.kernels.vectors import fill, load, store
+from corruptions.kernels.vectors import fill, lanes_of, load, store
 
 QUANTUM = 257
 """One 8-bit level in ImageMagick's 16-bit quanta."""
@@ -105,7 +105,7 @@ def ring_for(layer, channels, offsets, weights):
     The number of rows is a power of two. The sums of a row fill GROUP vectors; those beyond its end are not used.
     """
     left, right = max(0, -offsets[:, 0].min()), max(0, offsets[:, 0].max())
-    count, group = BAND, GROUP * LINE // weights.itemsize
+    count, group = BAND, GROUP * lanes_of(weights)
     while count < offsets[:, 1].max() - offsets[:, 1].min() + BAND:
         count *= 2
     size = -(-layer.shape[1] // group) * group
@@ -143,7 +143,7 @@ def add_taps(values, starts, weights, initial, totals):
         initial: Added to each sum.
         totals: (rows, W), where W is a multiple of GROUP vectors.
     """
-    lanes, width = np.uint64(LINE // totals.itemsize), np.uint64(totals.shape[1])
+    lanes, width = np.uint64(lanes_of(totals)), np.uint64(totals.shape[1])
     for x in range(np.uint64(0), width, np.uint64(GROUP) * lanes):
         b, c, d = x + lanes, x + lanes + lanes, x + lanes + lanes + lanes
         for y in range(starts.shape[0]):

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp
-from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.vectors import fill, load, store, transpose
+from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.vectors import fill, lanes_of, load, store, transpose
 
 TERMS = 6
 """Number of cosines, including the constant. With PERIOD_MARGIN the error is at most 5e-5 of the largest weight."""
@@ -86,7 +86,7 @@ def cosine_filter(sigma: float, truncate: float, size: int) -> CosineFilter:
 @inlined
 def init_sums(sums, lines, first):
     """Write the sums of every term at row 0, and at row -1, which mirrors it, to ``sums``."""
-    for x in range(np.uint64(0), np.uint64(COLUMNS), np.uint64(LINE // lines.itemsize)):
+    for x in range(np.uint64(0), np.uint64(COLUMNS), np.uint64(lanes_of(lines))):
         a = b = c = d = e = f = fill(np.float32(0))
         for y in range(np.uint64(lines.shape[0])):
             levels, weights = load(lines, y * np.uint64(COLUMNS) + x), first[y]
@@ -107,7 +107,7 @@ def smooth_columns(field, first, rows, recurrence, entering, leaving):
     sums = scratch(SIZE, np.float32)
     pitch = height // 32 * 32 + 48  # an odd number of cache lines, so that rows do not compete for the same ones
     totals, results = scratch(COLUMNS * pitch, np.float32), scratch(COLUMNS * pitch, np.float32)
-    row_pitch, result_pitch, lanes = np.uint64(COLUMNS), np.uint64(pitch), np.uint64(LINE // totals.itemsize)
+    row_pitch, result_pitch, lanes = np.uint64(COLUMNS), np.uint64(pitch), np.uint64(lanes_of(totals))
     for start in range(0, width, COLUMNS):
         left = min(start, width - COLUMNS)
         if start % (GROUP * COLUMNS) == 0:
