@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from corruptions.kernels import copy, inlined, kernel, scratch
 from corruptions.kernels.smoothing.gaussian import half_gaussian
 from corruptions.kernels.smoothing.waves import mirror_index, smooth_long
-from corruptions.kernels.vectors import load, load_half, store
+from corruptions.kernels.vectors import lanes_of, load, load_half, store
 
 LONG_RADIUS = 24
 """Filters with a larger radius are computed as a sum of cosines, in a time independent of the radius."""
@@ -17,29 +17,7 @@ BAND = 8
 """Rows that are smoothed along their columns together, an even number."""
 
 BLOCK = 32
-"""Numbers of a row that are smoothed along it together, which hides the latency of additions."""
-SECOND, THIRD, FOURTH = np.uint64(BLOCK // 4), np.uint64(BLOCK // 2), np.uint64(BLOCK // 4 * 3)
-"""Offsets of the second, third and fourth vector of a block."""
-
-
-@kernel
-def correlate_columns(total, source, half, step):
-    """Write ``source`` weighted by a symmetric filter to ``total``, the centre first. Taps are ``step`` apart."""
-    size, reach = total.size, (half.size - 1) * step
-    centre = source[reach : reach + size]
-    for i in range(size):
-        total[i] = centre[i] * half[0]
-    for k in range(1, half.size - 1, 2):
-        near, far = k * step, (k + 1) * step
-        a, b = source[reach - near : reach - near + size], source[reach + near :]
-        c, d = source[reach - far : reach - far + size], source[reach + far :]
-        inner, outer = half[k], half[k + 1]
-        for i in range(size):
-            total[i] = (total[i] + (a[i] + b[i]) * inner) + (c[i] + d[i]) * outer
-    if half.size % 2 == 0:
-        first, last, weight = source[:size], source[2 * reach :], half[half.size - 1]
-        for i in range(size):
-            total[i] += (first[i] + last[i]) * weight
+"""Rows are padded to a multiple of this: four half vectors of float32, whose sums hide the latency of additions."""
 
 
 @inlined
@@ -50,14 +28,14 @@ def correlate_rows(ring, rows, half, lines, margin):
     pair k of the first one and pair k + 1 of the second one the upper row.
 
     Args:
-        ring: Rows of float32.
+        ring: Rows of floats.
         rows: Positions in ``ring`` of the 2 * radius + N rows that the filters cover, uint64.
         half: One side of the filter, centre first.
         lines: (N, W + 2 * margin), N even, W a multiple of BLOCK. The margins are not written.
         margin: A multiple of the numbers in a cache line.
     """
     radius, pitch = half.size - 1, np.uint64(lines.shape[1])
-    for x in range(np.uint64(0), pitch - np.uint64(2 * margin), np.uint64(BLOCK // 2)):
+    for x in range(np.uint64(0), pitch - np.uint64(2 * margin), np.uint64(lanes_of(ring))):
         for y in range(0, lines.shape[0], 2):
             upper, lower = load(ring, rows[y + radius] + x), load(ring, rows[y + radius + 1] + x)
             a, b = upper * half[0], lower * half[0]
@@ -73,26 +51,27 @@ def correlate_rows(ring, rows, half, lines, margin):
 @inlined
 def correlate_line(line, half, row):
     """Write a line with margins, weighted by a symmetric filter, to ``row``, whose size is a multiple of BLOCK."""
-    reach = np.uint64(half.size - 1)
-    for x in range(np.uint64(0), np.uint64(row.size), np.uint64(BLOCK)):
+    reach, second = np.uint64(half.size - 1), np.uint64(lanes_of(row) // 2)
+    third, fourth = second + second, second + second + second
+    for x in range(np.uint64(0), np.uint64(row.size), third + third):
         at = x + reach
-        a, b = load_half(line, at) * half[0], load_half(line, at + SECOND) * half[0]
-        c, d = load_half(line, at + THIRD) * half[0], load_half(line, at + FOURTH) * half[0]
+        a, b = load_half(line, at) * half[0], load_half(line, at + second) * half[0]
+        c, d = load_half(line, at + third) * half[0], load_half(line, at + fourth) * half[0]
         for k in range(np.uint64(1), np.uint64(half.size)):
             left, right, weight = at - k, at + k, half[k]
             a = a + (load_half(line, left) + load_half(line, right)) * weight
-            b = b + (load_half(line, left + SECOND) + load_half(line, right + SECOND)) * weight
-            c = c + (load_half(line, left + THIRD) + load_half(line, right + THIRD)) * weight
-            d = d + (load_half(line, left + FOURTH) + load_half(line, right + FOURTH)) * weight
+            b = b + (load_half(line, left + second) + load_half(line, right + second)) * weight
+            c = c + (load_half(line, left + third) + load_half(line, right + third)) * weight
+            d = d + (load_half(line, left + fourth) + load_half(line, right + fourth)) * weight
         store(row, x, a)
-        store(row, x + SECOND, b)
-        store(row, x + THIRD, c)
-        store(row, x + FOURTH, d)
+        store(row, x + second, b)
+        store(row, x + third, c)
+        store(row, x + fourth, d)
 
 
 @kernel
 def smooth_mirrored(field, down, across):
-    """Return float32 (H, W) correlated with symmetric filters along columns and rows, of which one side is given."""
+    """Return floats (H, W) correlated with symmetric filters along columns and rows, of which one side is given."""
     (height, width), radius, reach = field.shape, down.size - 1, across.size - 1
     size, margin = -(-width // BLOCK) * BLOCK, -(-reach // BLOCK) * BLOCK
     count, pitch = 2 * radius + BAND, size + BLOCK // 2  # an odd number of cache lines: rows compete less for the same
@@ -137,17 +116,6 @@ def smooth_field(field: NDArray[Any], sigmas: tuple[float, float], truncate: flo
     return smooth_long(field, sigmas, truncate)
 
 
-def smooth_exact(field: NDArray[np.float64], *halves: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return float64 (H, W) correlated with symmetric filters along columns and rows, of which one side is given."""
-    for half in halves:
-        size, radius = len(field), half.size - 1
-        total = np.empty_like(field)
-        rows = [mirror_index(y, size) for y in range(-radius, size + radius)]
-        correlate_columns(total.reshape(-1), field[rows].reshape(-1), half, field.shape[1])
-        field = np.ascontiguousarray(total.T)
-    return field
-
-
 def displacements(
     field: NDArray[Any], sigmas: tuple[float, float], truncate: float, gain: float
 ) -> NDArray[np.float32]:
@@ -156,6 +124,7 @@ def displacements(
     Numbers in float64 are smoothed in float64, as published, and numbers in float32 faster.
     """
     if field.dtype == np.float64:
-        return (smooth_exact(field, *(half_gaussian(sigma, truncate) for sigma in sigmas)) * gain).astype(np.float32)
+        halves = (half_gaussian(sigma, truncate) for sigma in sigmas)
+        return (smooth_mirrored(field, *halves) * gain).astype(np.float32)
     smooth = smooth_field(field, sigmas, truncate)
     return np.multiply(smooth, np.float32(gain), out=smooth)
