@@ -73,8 +73,7 @@ def pack(flat):
     The channels are first separated into planes, because a direct conversion to wider numbers vectorises badly.
     """
     out = np.empty(flat.size // 3, np.uint32)
-    planes = np.empty((3, CHUNK), np.uint8)
-    reds, greens, blues = planes[0], planes[1], planes[2]
+    reds, greens, blues = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8)
     for start in range(0, out.size, CHUNK):
         deinterleave(flat[3 * start : 3 * (start + CHUNK)], reds, greens, blues)
         words = out[start : start + CHUNK]

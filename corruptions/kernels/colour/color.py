@@ -75,8 +75,7 @@ def adjust_pixel(r, g, b, gain, offset, shift):
 def adjust_pixels(flat, gain, offset, shift):
     """Return a new array (3 P,) of interleaved uint8 with saturation and value adjusted."""
     out = np.empty_like(flat)
-    planes = np.empty((3, CHUNK), np.uint8)
-    reds, greens, blues = planes[0], planes[1], planes[2]
+    reds, greens, blues = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8)
     for start in range(0, flat.size, 3 * CHUNK):
         source, target = flat[start : start + 3 * CHUNK], out[start : start + 3 * CHUNK]
         deinterleave(source, reds, greens, blues)

@@ -50,8 +50,7 @@ def sepia_level(r, g, b, weights):
 def to_sepia(flat):
     """Return the pixels in sepia."""
     out = np.empty_like(flat)
-    planes = np.empty((3, CHUNK), np.uint8)
-    reds, greens, blues = planes[0], planes[1], planes[2]
+    reds, greens, blues = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8)
     for start in range(0, flat.size, 3 * CHUNK):
         source, target = flat[start : start + 3 * CHUNK], out[start : start + 3 * CHUNK]
         deinterleave(source, reds, greens, blues)
@@ -74,8 +73,7 @@ def grey_level(r, g, b):
 @kernel
 def grey_sum(flat):
     """Return the sum of the grey levels, an integer."""
-    planes = np.empty((3, CHUNK), np.uint8)
-    reds, greens, blues = planes[0], planes[1], planes[2]
+    reds, greens, blues = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8)
     total = 0
     for start in range(0, flat.size, 3 * CHUNK):
         source = flat[start : start + 3 * CHUNK]
@@ -97,8 +95,7 @@ def blend(level, kept, added):
 def blend_with_grey(flat, kept, grey):
     """Return the pixels times ``kept`` plus their grey levels times ``grey``, two float32 weights."""
     out = np.empty_like(flat)
-    planes = np.empty((3, CHUNK), np.uint8)
-    reds, greens, blues = planes[0], planes[1], planes[2]
+    reds, greens, blues = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8)
     for start in range(0, flat.size, 3 * CHUNK):
         source, target = flat[start : start + 3 * CHUNK], out[start : start + 3 * CHUNK]
         deinterleave(source, reds, greens, blues)
@@ -121,8 +118,7 @@ def shift_hsv(flat, hue, saturation, value):
         value: int32.
     """
     out = np.empty_like(flat)
-    planes = np.empty((3, CHUNK), np.uint8)
-    reds, greens, blues = planes[0], planes[1], planes[2]
+    reds, greens, blues = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8)
     for start in range(0, flat.size, 3 * CHUNK):
         source, target = flat[start : start + 3 * CHUNK], out[start : start + 3 * CHUNK]
         deinterleave(source, reds, greens, blues)
@@ -140,8 +136,7 @@ def shift_hsv(flat, hue, saturation, value):
 @kernel
 def lightness_sums(flat):
     """Return the sum and the sum of squares of max + min of each pixel, the lightness 0..510, as integers."""
-    planes = np.empty((3, CHUNK), np.uint8)
-    reds, greens, blues = planes[0], planes[1], planes[2]
+    reds, greens, blues = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8)
     total = squares = 0
     for start in range(0, flat.size, 3 * CHUNK):
         source = flat[start : start + 3 * CHUNK]
@@ -184,8 +179,7 @@ def add_hls_noise(flat, photons, rotation):
         rotation: Noise of the hue in degrees, float (P,).
     """
     out = np.empty_like(flat)
-    planes = np.empty((3, CHUNK), np.uint8)
-    reds, greens, blues = planes[0], planes[1], planes[2]
+    reds, greens, blues = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint8)
     hues, lights = scratch(CHUNK, np.float32), scratch(CHUNK, np.float32)
     saturations = scratch(CHUNK, np.float32)
     for start in range(0, flat.size, 3 * CHUNK):
