@@ -12,6 +12,7 @@ from corruptions.kernels import jpeg
 from corruptions.kernels.colour import color, contrast
 from corruptions.kernels.sampling import elastic
 from corruptions.kernels.sampling import pixelate as resize
+from corruptions.kernels.sampling.fixed_sampling import PADDING
 from corruptions.kernels.smoothing import mirrored
 
 
@@ -111,7 +112,7 @@ def distort(image: Image, parameters: Elastic | ScaledElastic, draws: ElasticDra
         mirrored.displacements(field, sigmas, ELASTIC_TRUNCATE, parameters.alpha) for field in (draws.right, draws.down)
     )
     if isinstance(parameters, ScaledElastic):
-        return elastic.displace(np.pad(image.reshape(-1), (0, elastic.PADDING)), right, down)
+        return elastic.displace(np.pad(image.reshape(-1), (0, PADDING)), right, down)
     inverse = elastic.affine_inverse(height, width, draws.jitter).astype(np.float32)
     return elastic.displace(elastic.warp(image, inverse), right, down)
 

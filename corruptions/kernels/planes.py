@@ -7,6 +7,9 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel
 
+CHANNELS, PIXEL = 3, np.uint64(3)
+"""Values of a pixel."""
+
 CHUNK = 2048
 """Pixels per pass of :func:`pack`. Three planes of a chunk fit into the first-level cache."""
 

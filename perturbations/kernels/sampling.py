@@ -3,8 +3,9 @@
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.planes import CHANNELS, PIXEL
 from corruptions.kernels.sampling.elastic import blend
-from corruptions.kernels.sampling.fixed_sampling import CHANNELS, PADDING, PIXEL, framed
+from corruptions.kernels.sampling.fixed_sampling import PADDING, framed
 from corruptions.kernels.vectors import (
     fma,
     load_eight,

@@ -113,7 +113,7 @@ def test_float32_levels_differ_only_within_the_bound_of_an_integer(sigma, side, 
     image = (np.random.RandomState(seed).randint(0, 256, (side, side + 7, 3)) // span * span).astype(np.uint8)
     weights = smoothing.image_filter(sigma, 4)
     found, published = np.empty((side, 3 * (side + 7)), np.uint8), published_units(image, sigma, 4)
-    smoothing.smooth_levels(image.reshape(side, -1), *weights._replace(error=np.float32(0)), 3, found)
+    smoothing.smooth_levels(image.reshape(side, -1), *weights._replace(error=np.float32(0)), found)
     exact = 255 * published[found.reshape(image.shape) != levels(published)]
     assert np.abs(exact - np.rint(exact)).max(initial=0) <= weights.error
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.colour.color import place_channels
-from corruptions.kernels.planes import deinterleave, interleave
+from corruptions.kernels.planes import CHANNELS, deinterleave, interleave
 
-CHANNELS, LEVELS = 3, 256
+LEVELS = 256
 CHUNK = 2048
 """Pixels per pass. Their planes fit into the first-level cache."""
 

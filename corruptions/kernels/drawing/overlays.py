@@ -7,9 +7,8 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel
 from corruptions.kernels.drawing.rasters import disc_reaches
-from corruptions.kernels.planes import nearest_level
+from corruptions.kernels.planes import CHANNELS, nearest_level
 
-CHANNELS = 3
 WHITE = np.float32(255)
 NONE = np.int64(-1)
 """Reach of a disc in a row that it does not touch."""

@@ -11,12 +11,10 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, truncate_marked
-from corruptions.kernels.planes import to_unit
+from corruptions.kernels.planes import PIXEL, to_unit
+from corruptions.kernels.sampling.fixed_sampling import PADDING
 from corruptions.kernels.smoothing.waves import mirror_index
 from corruptions.kernels.vectors import fma, larger, load_eight, load_four, multiply_add, smaller, split_pixels, store
-
-PIXEL, PADDING = np.uint64(3), 2
-"""Numbers of a pixel, and the largest number of additional ones in a vector."""
 
 ERROR = np.float32(2.0**-13)
 """Bound of the error of a level that :func:`sample` computes, derived there."""

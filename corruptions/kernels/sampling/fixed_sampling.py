@@ -7,6 +7,7 @@ samples with exact fractions instead, so its functions cannot be used here.
 import numpy as np
 
 from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.planes import CHANNELS, PIXEL
 from corruptions.kernels.vectors import load_eighth, split_pixels, store, to_bytes, to_words
 
 BITS = np.int32(5)
@@ -30,8 +31,8 @@ FAR = 2.0**24
 ROUNDING, SUM_BITS = np.int32(512), np.int32(10)
 """Half a level in the units of a weighted sum, and the fraction bits of that sum."""
 
-CHANNELS, PIXEL, PADDING = 3, np.uint64(3), 2
-"""Values of a pixel, and the largest number of additional ones in a vector of one or two pixels."""
+PADDING = 2
+"""Largest number of additional values in a vector of one or two pixels."""
 
 
 @inlined

@@ -4,7 +4,8 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel
 from corruptions.kernels.colour.levels import clip
-from corruptions.kernels.sampling.fixed_sampling import PADDING, PIXEL, framed
+from corruptions.kernels.planes import PIXEL
+from corruptions.kernels.sampling.fixed_sampling import PADDING, framed
 from corruptions.kernels.vectors import load_eighth, split_pixels, store, to_doubles, to_words
 
 

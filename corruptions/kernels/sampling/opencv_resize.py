@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.planes import nearest_level
+from corruptions.kernels.planes import CHANNELS, PIXEL, nearest_level
 from corruptions.kernels.sampling.opencv_taps import UNIT, area_shares, cubic_taps, pair_taps
 from corruptions.kernels.vectors import (
     load_eighth,
@@ -25,9 +25,6 @@ from corruptions.kernels.vectors import (
     to_shorts,
     to_words,
 )
-
-CHANNELS, PIXEL = 3, np.uint64(3)
-"""Values of a pixel."""
 
 LANES = 4
 """Values that are loaded and stored for a pixel."""

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import MANY, UNIT_ROUNDOFF, block_of, marks_for, truncate_marked
-from corruptions.kernels.planes import equal_pixels, to_unit
+from corruptions.kernels.planes import CHANNELS, equal_pixels, to_unit
 from corruptions.kernels.vectors import load, load_half, store
-
-CHANNELS = 3
-"""Distance in a row between a value and that of the right neighbour pixel."""
 
 BLOCK = 8
 """Values interpolated at once: the number of float32 in half a vector."""

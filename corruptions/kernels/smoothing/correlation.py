@@ -6,10 +6,9 @@ The kernels read an image with margins, uint8 (H + margins, (W + margins) * 3), 
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.planes import nearest_level
+from corruptions.kernels.planes import CHANNELS, nearest_level
 from corruptions.kernels.vectors import fma
 
-CHANNELS = 3
 HALF, FRACTION = np.uint32(1 << 15), np.uint32(16)
 """Half a level, and the number of fraction bits, after smoothing along both axes."""
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from corruptions.elementary import exp
 from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.planes import CHANNELS
 from corruptions.kernels.vectors import load, load_half, store, to_floats
 from corruptions.margins import with_margins
 
@@ -154,9 +155,9 @@ def slide_runs(padded, y, heights, sums):
 
 
 @inlined
-def places(taps, pitch, start, channels):
+def places(taps, pitch, start):
     """Return the positions, uint64, of the first values that taps read of rows of ``pitch`` values."""
-    return (taps[:, 0] * pitch + start + taps[:, 1] * channels).astype(np.uint64)
+    return (taps[:, 0] * pitch + start + taps[:, 1] * CHANNELS).astype(np.uint64)
 
 
 @inlined
@@ -179,10 +180,10 @@ def add_runs(sums, starts, group, disk):
 
 
 @inlined
-def rim_columns(sums, rim, start, channels, gain):
+def rim_columns(sums, rim, start, gain):
     """Write the runs to add at the rim's left and right, minus those to subtract, to ``gain`` (float32)."""
     inner, outer = sums[rim[1]], sums[rim[2]]
-    near, far = rim[0] * channels, (rim[0] + 1) * channels
+    near, far = rim[0] * CHANNELS, (rim[0] + 1) * CHANNELS
     a, b = inner[start - near :][: gain.size], inner[start + near :][: gain.size]
     c, d = outer[start - far :][: gain.size], outer[start + far :][: gain.size]
     for i in range(gain.size):
@@ -224,10 +225,10 @@ def smooth_vertical(ring, y, half, line):
 
 
 @inlined
-def smooth_horizontal(line, half, channels, row):
+def smooth_horizontal(line, half, row):
     """Write the middle of ``line``, smoothed along x, to ``row``."""
-    start = (half.size - 1) * channels
-    near, other_near = line[start - channels :], line[start + channels :]
+    start = (half.size - 1) * CHANNELS
+    near, other_near = line[start - CHANNELS :], line[start + CHANNELS :]
     weigh_five(row, line[start:], half, near, other_near, line, line[2 * start :])
 
 
@@ -246,20 +247,20 @@ def add_scaled(total, values, factor):
 
 
 @kernel
-def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, ends):
-    """Return the image correlated with a decomposed filter, clipped at 255 and truncated, uint8 (H, W * channels).
+def blur_disk(padded, margin, main, half, heights, runs, group, rim, ends):
+    """Return the image correlated with a decomposed filter, clipped at 255 and truncated, uint8 (H, W * 3).
 
     ``padded`` is the mirrored image. ``margin`` to ``ends`` are the fields of :class:`Disk`.
     """
-    height, width = padded.shape[0] - 2 * margin, padded.shape[1] - 2 * margin * channels
+    height, width = padded.shape[0] - 2 * margin, padded.shape[1] - 2 * margin * CHANNELS
     out = np.empty((height, width), np.uint8)
-    spread, start = half.size - 1, margin * channels
-    wide, before, pitch = width + 2 * spread * channels, start - spread * channels, padded.shape[1] + BLOCK
+    spread, start = half.size - 1, margin * CHANNELS
+    wide, before, pitch = width + 2 * spread * CHANNELS, start - spread * CHANNELS, padded.shape[1] + BLOCK
     size = -(-wide // BLOCK) * BLOCK
     sums, rows = np.zeros((heights.size + 1, pitch), np.uint16), np.zeros((2, pitch), np.int16)
     disks = scratch((2 * spread + 1) * size, np.float32).reshape(2 * spread + 1, size)
     sides = np.empty((2 * spread + 1, width), np.float32)
-    runs, ends = places(runs, pitch, before, channels), places(ends, pitch, before, channels)
+    runs, ends = places(runs, pitch, before), places(ends, pitch, before)
     line, row, gain = scratch(size, np.float32), scratch(width, np.float32), scratch(width, np.float32)
     init_runs(padded, margin - spread, heights, sums)
     for ready in range(-spread, height + spread):
@@ -267,7 +268,7 @@ def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, e
             slide_runs(padded, ready + margin, heights, sums)
         add_runs(sums.reshape(-1), runs, group, disks[ready % disks.shape[0]])
         if rim.size > 0:
-            rim_columns(sums, rim, start, channels, sides[ready % sides.shape[0]])
+            rim_columns(sums, rim, start, sides[ready % sides.shape[0]])
         y = ready - spread
         if y < 0:
             continue
@@ -275,7 +276,7 @@ def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, e
         if rim.size > 0:
             rim_rows(padded, y + margin, rim[0], rows)
             add_signed(line, rows.reshape(-1), ends, half[1])
-        smooth_horizontal(line, half, channels, row)
+        smooth_horizontal(line, half, row)
         if rim.size > 0:
             smooth_vertical(sides, y, half, gain)
             add_scaled(row, gain, half[1])
@@ -286,17 +287,16 @@ def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, e
 
 
 @kernel
-def correlate_dense(padded, weights, channels, out):
-    """Write an image correlated with a filter, clipped at 255 and truncated, to ``out``, uint8 (H, W * channels).
+def correlate_dense(padded, weights, out):
+    """Write an image correlated with a filter, clipped at 255 and truncated, to ``out``, uint8 (H, W * 3).
 
     Args:
-        padded: uint8 (H + N, (W + N) * channels), with N // 2 mirrored pixels before the image.
+        padded: uint8 (H + N, (W + N) * 3), with N // 2 mirrored pixels before the image.
         weights: float32 (N, M), where M is N or larger, a multiple of 4, and the additional columns are 0.
-        channels: Number of channels.
-        out: uint8 (H, W * channels).
+        out: uint8 (H, W * 3).
     """
     width, (rows, columns) = out.shape[1], weights.shape
-    wide = np.zeros((padded.shape[0], width + columns * channels), np.float32)
+    wide = np.zeros((padded.shape[0], width + columns * CHANNELS), np.float32)
     for y in range(padded.shape[0]):
         copy(padded[y], wide[y][: padded.shape[1]])
     total = scratch(width, np.float32)
@@ -305,8 +305,8 @@ def correlate_dense(padded, weights, channels, out):
         for i in range(rows):
             row, half = wide[y + i], weights[i]
             for j in range(0, columns, 4):
-                a, b = row[j * channels :][:width], row[(j + 1) * channels :][:width]
-                c, d = row[(j + 2) * channels :][:width], row[(j + 3) * channels :][:width]
+                a, b = row[j * CHANNELS :][:width], row[(j + 1) * CHANNELS :][:width]
+                c, d = row[(j + 2) * CHANNELS :][:width], row[(j + 3) * CHANNELS :][:width]
                 for x in range(width):
                     total[x] += (a[x] * half[j] + b[x] * half[j + 1]) + (c[x] * half[j + 2] + d[x] * half[j + 3])
         target = out[y]
@@ -325,17 +325,17 @@ def defocus(image: NDArray[np.uint8], radius: float, alias: float) -> NDArray[np
     """Return an image correlated with the smoothed disk.
 
     Args:
-        image: uint8 (H, W, C).
+        image: uint8 (H, W, 3).
         radius: Radius of the disk in pixels.
         alias: Sigma in pixels of the Gaussian that smooths the disk's edge.
 
     Returns:
-        A new uint8 array (H, W, C).
+        A new uint8 array (H, W, 3).
     """
-    height, width, channels = image.shape
+    height, width, _ = image.shape
     if radius > SMALL_GRID and radius != int(radius):  # the disk is not symmetric about a pixel
-        out, weights = np.empty((height, width * channels), np.uint8), dense_weights(radius, alias)
-        correlate_dense(with_margins(image, len(weights) // 2, len(weights) // 2), weights, channels, out)
+        out, weights = np.empty((height, width * CHANNELS), np.uint8), dense_weights(radius, alias)
+        correlate_dense(with_margins(image, len(weights) // 2, len(weights) // 2), weights, out)
         return out.reshape(image.shape)
     disk = decompose_disk(radius, alias)
-    return blur_disk(with_margins(image, disk.margin, disk.margin), channels, *disk).reshape(image.shape)
+    return blur_disk(with_margins(image, disk.margin, disk.margin), *disk).reshape(image.shape)

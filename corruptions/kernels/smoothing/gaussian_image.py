@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.doubts import UNIT_ROUNDOFF, marks_for, truncate_marked
-from corruptions.kernels.planes import to_unit
+from corruptions.kernels.planes import CHANNELS, to_unit
 from corruptions.kernels.smoothing.gaussian import TRUNCATE, extend, half_gaussian
 from corruptions.kernels.vectors import fill, load, load_half, multiply_add, store, to_floats
 
@@ -112,14 +112,14 @@ def weigh_rows(values, rows, half, lines):
 
 
 @inlined
-def weigh_line(line, half, channels, row):
+def weigh_line(line, half, row):
     """Write a line with margins, int16, smoothed along x, to ``row``, whose size is a multiple of BLOCK."""
-    margin, second = np.uint64((half.size - 1) * channels), np.uint64(BLOCK // 2)
+    margin, second = np.uint64((half.size - 1) * CHANNELS), np.uint64(BLOCK // 2)
     for x in range(np.uint64(0), np.uint64(row.size), second + second):
         at = margin + x
         a, b = to_floats(load_half(line, at)) * half[0], to_floats(load_half(line, at + second)) * half[0]
         for k in range(half.size - 1, 0, -1):
-            left, right, weight = at - np.uint64(k * channels), at + np.uint64(k * channels), fill(half[k])
+            left, right, weight = at - np.uint64(k * CHANNELS), at + np.uint64(k * CHANNELS), fill(half[k])
             a = multiply_add(to_floats(load_half(line, left) + load_half(line, right)), weight, a)
             b = multiply_add(to_floats(load_half(line, left + second) + load_half(line, right + second)), weight, b)
         store(row, x, a)
@@ -145,43 +145,42 @@ def sum_columns(source, half, y, first, sums):
 
 
 @kernel
-def published_level(sums, half, i, channels):
+def published_level(sums, half, i):
     """Return the published level of value ``i`` of a row from :func:`sum_columns` with margins."""
     total = sums[i] * half[0]
     for k in range(half.size - 1, 0, -1):
-        total += (sums[i - k * channels] + sums[i + k * channels]) * half[k]
+        total += (sums[i - k * CHANNELS] + sums[i + k * CHANNELS]) * half[k]
     return np.uint8(np.int32(min(total, 1.0) * 255.0))
 
 
 @kernel
-def settle_flat(levels, repeats, others, radius, channels, flat, target, found, count):
+def settle_flat(levels, repeats, others, radius, flat, target, found, count):
     """Write the undecided values whose filter covers equal levels. Return the number of the others, kept in ``found``.
 
     Args:
-        levels: A row of the image, uint8 (W * channels).
+        levels: A row of the image, uint8 (W * 3).
         repeats: For each value of the last row that the filter covers, the number of equal ones directly above it.
         others: Number of rows that the filter covers, without the last one.
         radius: Radius of the filter in pixels.
-        channels: Number of channels.
         flat: Field of :class:`ImageFilter`.
-        target: uint8 (W * channels).
+        target: uint8 (W * 3).
         found: Positions of the undecided values.
         count: Their number.
     """
-    width, margin, kept = levels.size, radius * channels, 0
-    same, settled = np.ones(width + margin, np.uint8), np.full(channels, -channels - 1)
+    width, margin, kept = levels.size, radius * CHANNELS, 0
+    same, settled = np.ones(width + margin, np.uint8), np.full(CHANNELS, -CHANNELS - 1)
     for i in range(width):  # whether a column of equal pixels continues that to its left
         same[i] = np.uint8(repeats[i] >= np.uint16(others))
-    earlier, later, joined = levels[: width - channels], levels[channels:], same[channels:width]
+    earlier, later, joined = levels[: width - CHANNELS], levels[CHANNELS:], same[CHANNELS:width]
     for i in range(joined.size):
         joined[i] &= np.uint8(earlier[i] == later[i])
     for k in range(count):
         i = found[k]
-        at, channel = i + margin, i % channels
+        at, channel = i + margin, i % CHANNELS
         first = max(i - margin, channel)
-        least = at if settled[channel] == i - channels else first + channels  # the last value's filter was flat
+        least = at if settled[channel] == i - CHANNELS else first + CHANNELS  # the last value's filter was flat
         while at >= least and same[at]:
-            at -= channels
+            at -= CHANNELS
         if at < least and repeats[first] >= others:
             target[i], settled[channel] = flat[levels[i]], i
         else:
@@ -190,10 +189,10 @@ def settle_flat(levels, repeats, others, radius, channels, flat, target, found, 
 
 
 @kernel
-def smooth_levels(source, half, fast_half, error, flat, channels, out):
-    """Smooth an image, uint8 (H, W * channels), and write it to ``out``. See :class:`ImageFilter` for the others."""
+def smooth_levels(source, half, fast_half, error, flat, out):
+    """Smooth an image, uint8 (H, W * 3), and write it to ``out``. See :class:`ImageFilter` for the others."""
     height, width = source.shape
-    margin, size, count = (half.size - 1) * channels, -(-width // BLOCK) * BLOCK, 2 * half.size + BAND - 2
+    margin, size, count = (half.size - 1) * CHANNELS, -(-width // BLOCK) * BLOCK, 2 * half.size + BAND - 2
     pitch = size + BLOCK // 2  # an odd number of cache lines, so that rows do not compete for the same ones
     ring, sums = scratch(count * pitch, np.float32), np.empty(width + 2 * margin)
     line, lines = scratch(size + 2 * margin, np.int16), scratch(BAND * size, np.float32).reshape(BAND, size)
@@ -207,8 +206,8 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
                 middle[i] = np.int16(levels[i]) - np.int16(MIDDLE)
             for i in range(width):
                 equal[i] = np.uint16(equal_above[i] + ONE) * np.uint16(levels[i] == above[i])
-            extend(line[: width + 2 * margin], margin, margin + width, channels)
-            weigh_line(line, fast_half, channels, ring[ready % count * pitch :][:size])
+            extend(line[: width + 2 * margin], margin, margin + width, CHANNELS)
+            weigh_line(line, fast_half, ring[ready % count * pitch :][:size])
             ready += 1
         for k in range(count):
             rows[k] = min(max(top - half.size + 1 + k, 0), height - 1) % count * pitch
@@ -220,7 +219,7 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
                 radius = half.size - 1
                 last = min(y + radius, height - 1)
                 equal, others = repeats[last % count], last - max(y - radius, 0)
-                undecided = settle_flat(source[y], equal, others, radius, channels, flat, target, found, undecided)
+                undecided = settle_flat(source[y], equal, others, radius, flat, target, found, undecided)
             decided = 0
             while decided < undecided:
                 begin, end = decided, decided + 1
@@ -229,9 +228,9 @@ def smooth_levels(source, half, fast_half, error, flat, channels, out):
                 start, stop = max(found[begin] - margin, 0), min(found[end - 1] + margin + 1, width)
                 sum_columns(source, half, y, start, sums[margin + start : margin + stop])
                 if start == 0 or stop == width:
-                    extend(sums, margin, margin + width, channels)
+                    extend(sums, margin, margin + width, CHANNELS)
                 for i in found[begin:end]:
-                    target[i] = published_level(sums, half, margin + i, channels)
+                    target[i] = published_level(sums, half, margin + i)
                 decided = end
 
 
@@ -239,7 +238,7 @@ def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNC
     """Return an image smoothed and truncated to the published levels.
 
     Args:
-        image: uint8 (H, W, C).
+        image: uint8 (H, W, 3).
         sigma: Sigma in pixels.
         truncate: Radius of the filter in sigmas.
     """
@@ -247,6 +246,6 @@ def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNC
     if weights.half.size == 1:
         return weights.flat[image]
     out = np.empty(image.shape, np.uint8)
-    height, _, channels = image.shape
-    smooth_levels(image.reshape(height, -1), *weights, channels, out.reshape(height, -1))
+    height = image.shape[0]
+    smooth_levels(image.reshape(height, -1), *weights, out.reshape(height, -1))
     return out

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.planes import CHANNELS
 
-CHANNELS = 3
 SHORT = 257
 """Largest number of levels whose sum fits into 16 bits."""
 
