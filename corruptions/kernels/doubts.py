@@ -6,11 +6,8 @@ proven bound, and computes again, in the published order, only values within the
 
 import numpy as np
 
-from corruptions.kernels import inlined, kernel
-from corruptions.kernels.vectors import load_word, trailing_zeros
-
-WORD = 8
-"""Marks that are read at once, each in a byte."""
+from corruptions.kernels import inlined
+from corruptions.kernels.vectors import lanes_of, load, store, to_bytes, to_integers, trailing_zeros, unequal
 
 BLOCK, MANY = 48, 24
 """Values that are published together, whole pixels, and the number of undecided ones above which they may be flat."""
@@ -19,41 +16,34 @@ UNIT_ROUNDOFF = 2.0**-24
 """Largest relative error of a rounding to float32."""
 
 
-@kernel
-def positions(marks, found):
-    """Write the positions of the marks that are 1, not 0, to ``found``, and return their number.
-
-    The number of marks must be a multiple of WORD.
-    """
-    count = 0
-    for i in range(0, marks.size, WORD):
-        word = load_word(marks, i)
-        while word != 0:
-            found[count] = i + (trailing_zeros(word) >> 3)
-            word, count = word & (word - 1), count + 1
+@inlined
+def add_positions(bits, first, found, count):
+    """Append the positions of bits that are 1 to ``found``. The lowest bit has position ``first``. Return the count."""
+    while bits != 0:
+        found[count] = first + trailing_zeros(bits)
+        bits, count = bits & (bits - 1), count + 1
     return count
 
 
 @inlined
-def truncate_marked(row, below, above, target, marks, found):
+def truncate_decided(row, below, above, target, found):
     """Write the whole part of each value, which is between ``row + below`` and ``row + above``, to ``target`` (uint8).
 
-    The positions of those that are undecided are written to ``found``. Returns their number.
+    ``row`` is float32. The positions of those that are undecided are written to ``found``. Returns their number.
     """
-    count = np.int32(0)
-    for i in range(target.size):
+    count, lanes = 0, np.uint64(lanes_of(row))
+    whole = np.uint64(target.size) // lanes * lanes
+    for x in range(np.uint64(0), whole, lanes):
+        values = load(row, x)
+        lower = to_integers(values + below)
+        store(target, x, to_bytes(lower))
+        count = add_positions(unequal(lower, to_integers(values + above)), x, found, count)
+    for i in range(whole, np.uint64(target.size)):
         lower = np.int32(row[i] + below)
-        differs = np.int32(np.int32(row[i] + above) - lower)
-        target[i], marks[i] = np.uint8(lower), np.uint8(differs)
-        count = np.int32(count + differs)
-    return positions(marks, found) if count != 0 else 0
-
-
-@inlined
-def marks_for(size):
-    """Return arrays for the marks and positions of ``size`` values."""
-    padded = -(-size // WORD) * WORD
-    return np.zeros(padded, np.uint8), np.empty(padded, np.int64)
+        target[i] = np.uint8(lower)
+        if np.int32(row[i] + above) != lower:
+            found[count], count = i, count + 1
+    return count
 
 
 @inlined

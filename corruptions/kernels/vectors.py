@@ -99,16 +99,6 @@ def lanes_of(typing, array):
     return types.int64(array), generate
 
 
-@instructions
-def load_word(typing, array, index):
-    """Return eight bytes of a uint8 array, which begin at an index, as int64. A view of the array would take longer."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load(_pointer(context, builder, signature, arguments, types.int64), align=1)
-
-    return types.int64(array, types.uint64), generate
-
-
 def _number_loader(parts: int) -> Any:
     """Return a function that loads numbers as float32, to fill 1 / ``parts`` of a cache line."""
 
@@ -266,6 +256,17 @@ def trailing_zeros(typing, number):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return number(number), generate
+
+
+@instructions
+def unequal(typing, left, right):
+    """Return an int64 whose bits are 1 for the elements of two vectors of integers that differ, the lowest first."""
+
+    def generate(context, builder, signature, arguments):
+        bits = builder.bitcast(builder.icmp_signed("!=", *arguments), ir.IntType(left.lanes))
+        return builder.zext(bits, ir.IntType(64)) if left.lanes < 64 else bits
+
+    return types.int64(left, right), generate
 
 
 @instructions

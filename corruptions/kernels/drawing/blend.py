@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.doubts import truncate_decided
 from corruptions.kernels.planes import BLACK as BLACK_LEVEL
 from corruptions.kernels.planes import WHITE as WHITE_LEVEL
 from corruptions.kernels.planes import deinterleave, interleave, to_unit
@@ -101,8 +101,7 @@ def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
     planes, levels = np.empty(3 * width, np.uint8), np.empty(3 * width, np.uint8)
     veil, snow, row = scratch(width, np.float32), scratch(width, np.float32), scratch(3 * width, np.float32)
     reds, greens, blues = planes[:width], planes[width : 2 * width], planes[2 * width :]
-    marks, found = marks_for(row.size)
-    bound = np.float32(12 * 2.0**-17)
+    found, bound = np.empty(row.size, np.int64), np.float32(12 * 2.0**-17)
     for y in range(height):
         deinterleave(pixels[y], reds, greens, blues)
         falling, rising = down[y * width :], rotated[y * width :]
@@ -116,7 +115,7 @@ def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
                 snowy = multiply_add(own, keep, snow[x])
                 snowy = multiply_add(own if own > white else white, whiteness, snowy)
                 target[x] = snowy if snowy < ABOVE_WHITE else ABOVE_WHITE
-        for k in range(truncate_marked(row, -bound, bound, levels, marks, found)):
+        for k in range(truncate_decided(row, -bound, bound, levels, found)):
             i, x = found[k], found[k] % width
             level = np.float64(whiten(planes[i], veil[x], keep, whiteness))
             level += to_unit(falling[x], np.float64)

@@ -7,8 +7,9 @@ edges count only if strong ones touch them, or other weak ones that count.
 
 import numpy as np
 
-from corruptions.kernels import inlined, kernel
-from corruptions.kernels.doubts import marks_for, positions
+from corruptions.kernels import LINE, inlined, kernel
+from corruptions.kernels.doubts import add_positions
+from corruptions.kernels.vectors import fill, load, unequal
 
 TANGENT = np.int32(2 * 13573)
 """Tangent of 22.5 degrees in 1 / 2**16, from OpenCV's in 1 / 2**15. That of 67.5 degrees is 2 more."""
@@ -75,7 +76,9 @@ def mark_row(above, here, below, across, down, low, high, weak, strong):
 @inlined
 def connect(weak, strong, pitch, found):
     """Make weak edges strong that touch a strong one, directly or through others. Rows are ``pitch`` pixels apart."""
-    count = positions(weak, found)
+    count = 0
+    for x in range(0, weak.size, LINE):
+        count = add_positions(unequal(load(weak, x), fill(np.uint8(0))), x, found, count)
     steps = (-pitch - 1, -pitch, -pitch + 1, -1, 1, pitch - 1, pitch, pitch + 1)
     waiting = np.empty(count, np.int64)
     for k in range(count):
@@ -104,8 +107,8 @@ def canny_edges(levels, low, high):
     height, width = levels.shape[0] - 2, levels.shape[1] - 2
     across, down = np.empty((2, width), np.int16), np.empty((2, width), np.int16)
     strengths = np.zeros((3, width + 2), np.int16)  # of three rows in turn
-    weak, found = marks_for(levels.size)
-    strong = np.zeros(weak.size, np.uint8)
+    size = -(-levels.size // LINE) * LINE
+    weak, strong, found = np.zeros(size, np.uint8), np.zeros(size, np.uint8), np.empty(size, np.int64)
     for y in range(height + 1):
         older, old, new = strengths[(y + 1) % 3], strengths[(y + 2) % 3], strengths[y % 3]
         if y < height:

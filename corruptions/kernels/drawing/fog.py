@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import copy, inlined, kernel
-from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.doubts import truncate_decided
 from corruptions.kernels.drawing.blend import repeat_channels
 from corruptions.kernels.planes import to_unit
 
@@ -133,7 +133,7 @@ def blend_fog(pixels, heights, smallest, largest, amount):
     bound = np.float32(5 * 255 * 2.0**-24 + 3 * 2.0**-17)
     out = np.empty_like(pixels)
     levels, haze = np.empty(pixels.shape[1] // 3, np.float32), np.empty(pixels.shape[1], np.float32)
-    marks, found = marks_for(haze.size)
+    found = np.empty(haze.size, np.int64)
     for y in range(pixels.shape[0]):
         row = heights[y]
         for x in range(levels.size):
@@ -142,7 +142,7 @@ def blend_fog(pixels, heights, smallest, largest, amount):
         source, target = pixels[y], out[y]
         for i in range(haze.size):
             haze[i] = source[i] * gain + haze[i]
-        for k in range(truncate_marked(haze, -bound, bound, target, marks, found)):
+        for k in range(truncate_decided(haze, -bound, bound, target, found)):
             i = found[k]
             value = to_unit(source[i], np.float64) + amount * ((np.float64(row[i // 3]) - lowest) / extent)
             target[i] = np.uint8(np.int32(min(value * brightest / (brightest + amount), 1.0) * 255.0))

@@ -4,7 +4,7 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.colour.levels import BLACK
-from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.doubts import truncate_decided
 from corruptions.kernels.drawing.blend import ABOVE_WHITE, repeat_channels
 from corruptions.kernels.smoothing.low_pass import HALF, HIGHEST
 from corruptions.kernels.trigonometry import arctangent_64, cosine_64, sine_64
@@ -14,21 +14,21 @@ BOUND = np.float32(4 * 2.0**-17)
 
 
 @inlined
-def add_grey(source, noise, single, spread, target, marks, found):
+def add_grey(source, noise, single, spread, target, found):
     """Write a row plus the noise of each pixel to ``target``, clipped to 0..255 and truncated. NaN becomes 0.
 
     In float32, noise of at most 256 levels and its sum with a level are off by 2**-17 each, and so are two sums with
     this bound. Values within the bound of a whole number are computed again in float64, as published.
 
-    ``noise`` is float64 (W,), ``single`` the same in float32. ``spread``, float32 (W * 3,), and the arrays of
-    :func:`marks_for` are overwritten.
+    ``noise`` is float64 (W,), ``single`` the same in float32. ``spread``, float32 (W * 3,), and
+    ``found``, int64 (W * 3,), are overwritten.
     """
     repeat_channels(single, spread)
     for i in range(source.size):
         level = np.float32(source[i]) + spread[i]
         above = level if level > BLACK else BLACK  # also for NaN
         spread[i] = above if above < ABOVE_WHITE else ABOVE_WHITE
-    for k in range(truncate_marked(spread, -BOUND, BOUND, target, marks, found)):
+    for k in range(truncate_decided(spread, -BOUND, BOUND, target, found)):
         i = found[k]
         target[i] = np.uint8(np.int32(min(max(source[i] + noise[i // 3], 0.0), 255.0)))
 
@@ -57,7 +57,7 @@ def add_plane_wave(pixels, across, down, phase, intensity):
     noise, single, spread = scratch(width, np.float64), scratch(width, np.float32), scratch(3 * width, np.float32)
     sines, cosines = scratch(width, np.float64), scratch(width, np.float64)
     row_sines, row_cosines = np.empty(height), np.empty(height)
-    marks, found = marks_for(3 * width)
+    found = np.empty(3 * width, np.int64)
     fill_phases(across, 0.0, sines, cosines)
     fill_phases(down, phase, row_sines, row_cosines)
     for y in range(height):
@@ -65,7 +65,7 @@ def add_plane_wave(pixels, across, down, phase, intensity):
         for x in range(width):
             noise[x] = sines[x] * cosine + cosines[x] * sine
             single[x] = noise[x]
-        add_grey(pixels[y], noise, single, spread, out[y], marks, found)
+        add_grey(pixels[y], noise, single, spread, out[y], found)
     return out
 
 
@@ -87,7 +87,7 @@ def add_rings(pixels, column, row, lobes, depth, width_of_ring, intensity):
     height, width = pixels.shape[0], pixels.shape[1] // 3
     out = np.empty_like(pixels)
     noise, single, spread = scratch(width, np.float64), scratch(width, np.float32), scratch(3 * width, np.float32)
-    marks, found = marks_for(3 * width)
+    found = np.empty(3 * width, np.int64)
     for y in range(height):
         dy = y - row
         for x in range(width):
@@ -96,7 +96,7 @@ def add_rings(pixels, column, row, lobes, depth, width_of_ring, intensity):
             rings = distance / width_of_ring
             noise[x] = intensity * ((rings - np.floor(rings)) - 0.5)
             single[x] = noise[x]
-        add_grey(pixels[y], noise, single, spread, out[y], marks, found)
+        add_grey(pixels[y], noise, single, spread, out[y], found)
     return out
 
 

@@ -10,7 +10,7 @@ overwritten by the next pixel. Arrays are longer by PADDING for them.
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.doubts import truncate_decided
 from corruptions.kernels.planes import PIXEL, to_unit
 from corruptions.kernels.sampling.fixed_sampling import PADDING
 from corruptions.kernels.smoothing.waves import mirror_index
@@ -234,12 +234,12 @@ def displace(source, right, down):
     width, white = shape[1], WHITE if source.itemsize == 1 else ONE
     out = np.empty((*shape, 3), np.uint8)
     xs, ys, indices = scratch(width, np.float32), scratch(width, np.float32), scratch(width, np.int32)
-    levels, (marks, found) = scratch(3 * width + PADDING, np.float32), marks_for(3 * width)
+    levels, found = scratch(3 * width + PADDING, np.float32), np.empty(3 * width, np.int64)
     for y in range(shape[0]):
         across, along, target = right[y], down[y], out[y].reshape(-1)
         locate_beside_edge(across, along, y, shape, xs, ys, indices)
         sample(source, white, width, xs, ys, indices, levels)
-        for i in found[: truncate_marked(levels[: 3 * width], ZERO, TWO * ERROR, target, marks, found)]:
+        for i in found[: truncate_decided(levels[: 3 * width], ZERO, TWO * ERROR, target, found)]:
             x, channel = i // 3, i % 3
             target[i] = published_level(source, shape, white, y, x, channel, across[x], along[x])
     return out

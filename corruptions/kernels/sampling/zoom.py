@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import MANY, UNIT_ROUNDOFF, block_of, marks_for, truncate_marked
+from corruptions.kernels.doubts import MANY, UNIT_ROUNDOFF, block_of, truncate_decided
 from corruptions.kernels.planes import CHANNELS, equal_pixels, to_unit
 from corruptions.kernels.vectors import load, load_half, store
 
@@ -275,7 +275,7 @@ def average_zooms(image, down, across, rows, shares, blocks, weights, own, error
             row[i] = levels[i]
     zooms, total = scratch(RING * count * pitch, np.float32), scratch(pitch, np.float32)
     uppers, lowers, ready = np.empty(count, np.uint64), np.empty(count, np.uint64), np.full(count, -1)
-    out, (marks, found) = np.empty_like(image), marks_for(width)
+    out, found = np.empty_like(image), np.empty(width, np.int64)
     for y in range(height):
         for f in range(count):
             top = rows[f, y]
@@ -289,7 +289,7 @@ def average_zooms(image, down, across, rows, shares, blocks, weights, own, error
         for i in range(width):
             total[i] = levels[i] * own
         add_zooms(total[: -(-width // PAIR) * PAIR], zooms, uppers, lowers, shares, y)
-        near = truncate_marked(total[:width], -error, error, target, marks, found)
+        near = truncate_decided(total[:width], -error, error, target, found)
         publish_values(image, y, found[:near], down, across, target)
     return out
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import UNIT_ROUNDOFF, marks_for, truncate_marked
+from corruptions.kernels.doubts import UNIT_ROUNDOFF, truncate_decided
 from corruptions.kernels.planes import CHANNELS, to_unit
 from corruptions.kernels.smoothing.gaussian import TRUNCATE, extend, half_gaussian
 from corruptions.kernels.vectors import fill, load, load_half, multiply_add, store, to_floats
@@ -196,7 +196,7 @@ def smooth_levels(source, half, fast_half, error, flat, out):
     pitch = size + BLOCK // 2  # an odd number of cache lines, so that rows do not compete for the same ones
     ring, sums = scratch(count * pitch, np.float32), np.empty(width + 2 * margin)
     line, lines = scratch(size + 2 * margin, np.int16), scratch(BAND * size, np.float32).reshape(BAND, size)
-    rows, repeats, (marks, found) = np.empty(count, np.uint64), np.zeros((count, width), np.uint16), marks_for(width)
+    rows, repeats, found = np.empty(count, np.uint64), np.zeros((count, width), np.uint16), np.empty(width, np.int64)
     least, most, ready = MIDDLE - error, MIDDLE + error, 0
     for top in range(0, height, BAND):
         while ready <= min(top + half.size + BAND - 2, height - 1):
@@ -214,7 +214,7 @@ def smooth_levels(source, half, fast_half, error, flat, out):
         weigh_rows(ring, rows, fast_half, lines)
         for y in range(top, min(top + BAND, height)):
             levels, target = lines[y - top][:width], out[y]
-            undecided = truncate_marked(levels, least, most, target, marks, found)
+            undecided = truncate_decided(levels, least, most, target, found)
             if undecided * MANY >= width:
                 radius = half.size - 1
                 last = min(y + radius, height - 1)

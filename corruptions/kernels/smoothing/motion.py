@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp, hypot
 from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.doubts import MANY, block_of, marks_for, truncate_marked
+from corruptions.kernels.doubts import MANY, block_of, truncate_decided
 from corruptions.kernels.planes import equal_pixels
 from corruptions.kernels.smoothing.gaussian import extend
 from corruptions.kernels.vectors import fill, lanes_of, load, store
@@ -227,12 +227,12 @@ def sum_taps(pixels, channels, offsets, weights, rule):
     height, width = pixels.shape
     ring, left, totals = ring_for(pixels, channels, fast, fast_weights)
     out, starts = np.empty((height, width), np.uint8), np.empty((BAND, fast_weights.size), np.uint64)
-    marks, found = marks_for(width)
-    bound, rounding, ready = np.float32(error), np.float32(rule[1] / rule[0]), 0
+    found, ready = np.empty(width, np.int64), 0
+    bound, rounding = np.float32(error), np.float32(rule[1] / rule[0])
     for top in range(0, height, BAND):
         ready = sum_band(pixels, top, ready, channels, fast, fast_weights, rounding, ring, left, starts, totals)
         for y in range(top, min(top + BAND, height)):
-            count = truncate_marked(totals[y - top][:width], -bound, bound, out[y], marks, found)
+            count = truncate_decided(totals[y - top][:width], -bound, bound, out[y], found)
             if count:
                 publish_values(pixels, y, channels, offsets, weights, rule, found[:count], out[y])
     return out
