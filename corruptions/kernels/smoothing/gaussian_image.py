@@ -31,8 +31,6 @@ VECTOR, BAND = 16, 8
 BRIDGE = 64
 """Values between the filters of two undecided values that take less time than sums for each of the two."""
 
-ONE = np.uint16(1)
-
 MANY = 16
 """Flat areas of a row are searched if at least one of this many values is undecided."""
 
@@ -154,35 +152,37 @@ def published_level(sums, half, i):
 
 
 @kernel
-def settle_flat(levels, repeats, others, radius, flat, target, found, count):
+def settle_flat(source, y, radius, flat, target, found, count):
     """Write the undecided values whose filter covers equal levels. Return the number of the others, kept in ``found``.
 
     Args:
-        levels: A row of the image, uint8 (W * 3).
-        repeats: For each value of the last row that the filter covers, the number of equal ones directly above it.
-        others: Number of rows that the filter covers, without the last one.
+        source: The image, uint8 (H, W * 3).
+        y: The row.
         radius: Radius of the filter in pixels.
         flat: Field of :class:`ImageFilter`.
         target: uint8 (W * 3).
         found: Positions of the undecided values.
         count: Their number.
     """
-    width, margin, kept = levels.size, radius * CHANNELS, 0
-    same, settled = np.ones(width + margin, np.uint8), np.full(CHANNELS, -CHANNELS - 1)
-    for i in range(width):  # whether a column of equal pixels continues that to its left
-        same[i] = np.uint8(repeats[i] >= np.uint16(others))
-    earlier, later, joined = levels[: width - CHANNELS], levels[CHANNELS:], same[CHANNELS:width]
-    for i in range(joined.size):
-        joined[i] &= np.uint8(earlier[i] == later[i])
-    for k in range(count):
-        i = found[k]
-        at, channel = i + margin, i % CHANNELS
-        first = max(i - margin, channel)
-        least = at if settled[channel] == i - CHANNELS else first + CHANNELS  # the last value's filter was flat
-        while at >= least and same[at]:
-            at -= CHANNELS
-        if at < least and repeats[first] >= others:
-            target[i], settled[channel] = flat[levels[i]], i
+    levels, (height, width), margin, kept = source[y], source.shape, radius * CHANNELS, 0
+    upright = np.ones(width + 2 * margin, np.uint8)  # whether the filter's column is of equal levels
+    inner = upright[margin : margin + width]
+    for k in range(max(y - radius, 0), min(y + radius, height - 1)):
+        row, below = source[k], source[k + 1]
+        for i in range(width):
+            inner[i] &= np.uint8(row[i] == below[i])
+    extend(upright, margin, margin + width, CHANNELS)
+    same = upright.copy()  # and whether it continues that to its left
+    joined, right = same[margin + CHANNELS :], levels[CHANNELS:]
+    for i in range(right.size):
+        joined[i] &= np.uint8(levels[i] == right[i])
+    for k in range(1, 2 * radius + 1):
+        tap = same[CHANNELS * k :]
+        for i in range(width):
+            upright[i] &= tap[i]
+    for i in found[:count]:
+        if upright[i]:
+            target[i] = flat[levels[i]]
         else:
             found[kept], kept = i, kept + 1
     return kept
@@ -196,16 +196,13 @@ def smooth_levels(source, half, fast_half, error, flat, out):
     pitch = size + BLOCK // 2  # an odd number of cache lines, so that rows do not compete for the same ones
     ring, sums = scratch(count * pitch, np.float32), np.empty(width + 2 * margin)
     line, lines = scratch(size + 2 * margin, np.int16), scratch(BAND * size, np.float32).reshape(BAND, size)
-    rows, repeats, found = np.empty(count, np.uint64), np.zeros((count, width), np.uint16), np.empty(width, np.int64)
-    least, most, ready = MIDDLE - error, MIDDLE + error, 0
+    rows, found, ready = np.empty(count, np.uint64), np.empty(width, np.int64), 0
+    least, most = MIDDLE - error, MIDDLE + error
     for top in range(0, height, BAND):
         while ready <= min(top + half.size + BAND - 2, height - 1):
-            levels, above, middle = source[ready], source[max(ready - 1, 0)], line[margin : margin + width]
-            equal, equal_above = repeats[ready % count], repeats[(ready - 1) % count]
+            levels, middle = source[ready], line[margin : margin + width]
             for i in range(width):
                 middle[i] = np.int16(levels[i]) - np.int16(MIDDLE)
-            for i in range(width):
-                equal[i] = np.uint16(equal_above[i] + ONE) * np.uint16(levels[i] == above[i])
             extend(line[: width + 2 * margin], margin, margin + width, CHANNELS)
             weigh_line(line, fast_half, ring[ready % count * pitch :][:size])
             ready += 1
@@ -216,10 +213,7 @@ def smooth_levels(source, half, fast_half, error, flat, out):
             levels, target = lines[y - top][:width], out[y]
             undecided = truncate_decided(levels, least, most, target, found)
             if undecided * MANY >= width:
-                radius = half.size - 1
-                last = min(y + radius, height - 1)
-                equal, others = repeats[last % count], last - max(y - radius, 0)
-                undecided = settle_flat(source[y], equal, others, radius, flat, target, found, undecided)
+                undecided = settle_flat(source, y, half.size - 1, flat, target, found, undecided)
             decided = 0
             while decided < undecided:
                 begin, end = decided, decided + 1
