@@ -10,7 +10,7 @@ from scipy import ndimage
 from corruptions import blur
 from corruptions.draws import PublishedDraws
 from corruptions.kernels.sampling import glass, zoom
-from corruptions.kernels.smoothing import defocus, gaussian, motion
+from corruptions.kernels.smoothing import defocus, gaussian, mirrored, motion
 from corruptions.kernels.smoothing import gaussian_image as smoothing
 from tests.factories.images import noise
 
@@ -123,6 +123,15 @@ def test_smoothed_planes_equal_scipy(sigma):
     plane = noise(61, 97)[:, :, 0] / 255.0
     wanted = ndimage.gaussian_filter(plane, sigma, mode="nearest")
     assert gaussian.smooth_plane(plane, sigma) == pytest.approx(wanted, abs=1e-14)
+
+
+@pytest.mark.parametrize(("kind", "error"), [(np.float32, 3e-7), (np.float64, 1e-15)], ids=["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (61, 97)], ids=str)
+def test_mirrored_fields_equal_scipy(shape, kind, error):
+    field = (noise(*shape)[:, :, 0] / 255.0).astype(kind)
+    down, across = (gaussian.half_gaussian(sigma, 3.0).astype(kind) for sigma in (1.7, 5.0))
+    wanted = ndimage.gaussian_filter(field.astype(np.float64), (1.7, 5.0), mode="reflect", truncate=3.0)
+    np.testing.assert_allclose(mirrored.smooth_mirrored(field, down, across), wanted, rtol=0, atol=error)
 
 
 def test_glass_copies_pixels():
