@@ -165,23 +165,24 @@ def settle_flat(source, y, radius, flat, target, found, count):
         count: Their number.
     """
     levels, (height, width), margin, kept = source[y], source.shape, radius * CHANNELS, 0
-    upright = np.ones(width + 2 * margin, np.uint8)  # whether the filter's column is of equal levels
-    inner = upright[margin : margin + width]
+    columns = np.ones(width + 2 * margin, np.uint8)  # whether the levels around the row are equal
+    inner = columns[margin : margin + width]
     for k in range(max(y - radius, 0), min(y + radius, height - 1)):
         row, below = source[k], source[k + 1]
         for i in range(width):
             inner[i] &= np.uint8(row[i] == below[i])
-    extend(upright, margin, margin + width, CHANNELS)
-    same = upright.copy()  # and whether it continues that to its left
+    extend(columns, margin, margin + width, CHANNELS)
+    same = columns.copy()  # and whether they equal those to the left
     joined, right = same[margin + CHANNELS :], levels[CHANNELS:]
     for i in range(right.size):
         joined[i] &= np.uint8(levels[i] == right[i])
+    uniform = columns[:width]  # the first column of each filter, to which the others are added
     for k in range(1, 2 * radius + 1):
         tap = same[CHANNELS * k :]
         for i in range(width):
-            upright[i] &= tap[i]
+            uniform[i] &= tap[i]
     for i in found[:count]:
-        if upright[i]:
+        if uniform[i]:
             target[i] = flat[levels[i]]
         else:
             found[kept], kept = i, kept + 1
