@@ -146,6 +146,20 @@ with cluster(1, None):
     assert not [name for name in unneeded if name in lines]
 
 
+def test_workers_of_a_local_cluster_have_the_priority_of_the_command() -> None:
+    """At Ray's own priority, they hardly run while other programs use all CPUs."""
+    program = """
+import os
+import ray
+from pipeline.execution.ray_cluster import cluster
+with cluster(1, None):
+    print(os.nice(0), ray.get(ray.remote(lambda: os.nice(0)).remote()))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    own, of_worker = ran.stderr.splitlines()[-1].split()
+    assert own == of_worker
+
+
 @pytest.mark.parametrize("function", ["test_nothing", "run_all"])
 def test_actors_started_early_are_used_even_if_they_cannot_load(tmp_path: Path, function: str) -> None:
     """The only CPU is taken by an early actor, so a second actor would not start."""
