@@ -1,6 +1,7 @@
 """Versions and sources of the software that determines the bytes of a build."""
 
 import hashlib
+import math
 import os
 import platform
 import sys
@@ -29,6 +30,9 @@ versions of packages that it does not use."""
 
 DEVICE = "device"
 """Name of the device among the libraries of a recipe whose pixels depend on it."""
+
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+"""Folder with the limits of the container that this process is in."""
 
 _IMPORTED_AS: Mapping[str, str] = {"opencv-python": "cv2", "pillow": "PIL"}
 """Distribution -> its import name, where the two differ."""
@@ -172,8 +176,24 @@ def device_name(device: str) -> str:
 
 
 def cpu_count() -> int:
-    """Return the number of CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of CPUs that this process may use: those it may run on, or fewer in a limited container."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, _busy_cpus() or usable)
+
+
+def _busy_cpus() -> int | None:
+    """Return how many CPUs the time that a container is allowed would keep busy, rounded up; None without a limit.
+
+    Docker and Kubernetes limit time instead of the CPUs that a process may run on.
+    """
+    try:
+        if (limit := CONTROL_GROUP / "cpu.max").exists():
+            quota, period = limit.read_text().split()
+        else:  # version 1 of control groups
+            quota, period = ((CONTROL_GROUP / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return None if quota == "max" or int(quota) < 0 else max(math.ceil(int(quota) / int(period)), 1)
+    except (OSError, ValueError, ZeroDivisionError):  # another system
+        return None
 
 
 def host_facts() -> dict[str, str]:

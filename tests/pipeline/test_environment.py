@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from corruptions.cache import user_cache
+from pipeline import software
 from pipeline.storage import trusted_locations
 from tests.conftest import RAY, ROOT, Run
 from tests.factories.commands import PROGRAM, python
@@ -53,6 +54,31 @@ def test_closed_standard_output_is_not_reused_for_another_file(small_source: Pat
     arguments = f"plan tiny-imagenet-c --source {small_source} --only contrast >&- 2>{tmp_path / 'errors'} <&-"
     assert run(arguments).returncode == 3
     assert "Traceback" not in (tmp_path / "errors").read_text()
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "1000 100000\n"}, 1),
+        ({"cpu.max": "900000 100000\n"}, 4),
+        ({"cpu.max": "max 100000\n"}, 4),
+        ({"cpu.max": "damaged"}, 4),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
+        ({}, 4),
+    ],
+)
+def test_cpus_are_those_that_a_container_may_keep_busy(
+    files: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpu").mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr(software, "CONTROL_GROUP", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4), raising=False)
+    assert software.cpu_count() == expected
 
 
 def test_full_or_closed_standard_error_is_ignored(small_source: Path, tmp_path: Path) -> None:

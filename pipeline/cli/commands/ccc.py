@@ -59,12 +59,11 @@ def ccc_stream(asked: CCCSettings) -> None:
 
     Run the same command again to continue after an interruption. Streams need not be stored to evaluate a model.
     """
-    import os
-
     from corruptions import ccc
     from pipeline.builder.ccc_shards import write_shards
     from pipeline.cli.progress import current_step
     from pipeline.render.ccc import ccc_images
+    from pipeline.software import cpu_count
 
     stream, done = ccc.StreamKey(asked.baseline, asked.speed, asked.stream_seed), 0
     with current_step("reading images ...") as step:
@@ -75,7 +74,7 @@ def ccc_stream(asked: CCCSettings) -> None:
             step(f"{done:,} of {asked.images:,} images")
 
         made = ccc_images(asked.source, asked.matrix, stream, asked.images, encode=False, unlabelled=True)
-        shards = write_shards(made, asked.out, asked.workers or os.cpu_count() or 1, advance)
+        shards = write_shards(made, asked.out, asked.workers or cpu_count(), advance)
     line = f"wrote {counted(asked.images, 'image')} of {stream} in {counted(shards, 'tar')}: {asked.out}"
     asked.show([line], out=asked.out, stream=str(stream), images=asked.images, shards=shards)
 
@@ -127,8 +126,6 @@ def ccc_matrix(asked: MatrixSettings) -> None:
 
     Estimates first how long it takes. Run the same command again to continue after an interruption.
     """
-    import os
-
     from pipeline.evaluate.predict.requirements import set_up_process
 
     set_up_process()
@@ -138,6 +135,7 @@ def ccc_matrix(asked: MatrixSettings) -> None:
     from pipeline.evaluate.models.loading import load_model
     from pipeline.evaluate.predict import accuracy_matrix
     from pipeline.evaluate.predict.settings import available_device
+    from pipeline.software import cpu_count
     from pipeline.sources.kinds import AUTO, open_source
     from pipeline.storage import local_path
 
@@ -154,6 +152,6 @@ def ccc_matrix(asked: MatrixSettings) -> None:
             asked.model, model.digest, clean.digest, len(clean.ids), asked.nodes, asked.seed, ccc.names(asked.baseline)
         )
         classify = accuracy_matrix.classifier(replace(model, input=inputs), device, asked.batch_size)
-        accuracy_matrix.measure(plan, clean, classify, local_path(asked.out), os.cpu_count() or 1, step)
+        accuracy_matrix.measure(plan, clean, classify, local_path(asked.out), cpu_count(), step)
     line = f"wrote {asked.out}: {len(plan.pairs)} pairs, {plan.cells:,} cells of {plan.images:,} images"
     asked.show([line], out=asked.out, pairs=len(plan.pairs), cells=plan.cells, images=plan.images)

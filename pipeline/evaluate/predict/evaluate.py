@@ -346,7 +346,7 @@ def _threads(request: EvaluationRequest, table: EvaluationTable, workers: int) -
     """Return the number of threads of a worker: its share of those of this process, if it computes on this CPU."""
     if request.address is not None or table.run.device != "cpu":
         return 1
-    return max(torch.get_num_threads() // workers, 1)
+    return max(min(torch.get_num_threads(), cpu_count()) // workers, 1)
 
 
 def default_loaders(device: str, pixels: int, cpus: int) -> int:
