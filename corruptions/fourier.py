@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.kernels.drawing.gratings import add_frequency
+from corruptions.kernels.planes import CHANNELS
 from corruptions.kernels.smoothing import fourier
 from corruptions.validation import check_integer, to_rgb
 
@@ -33,8 +34,6 @@ LARGEST = 255
 
 LEVELS = range(ROW // 2, ROW * (LARGEST + 1))
 """All levels. Multiples of ROW are not frequencies."""
-
-CHANNELS = 3
 
 TYPE = np.dtype(np.float64)
 

@@ -178,13 +178,13 @@ def device_name(device: str) -> str:
 def cpu_count() -> int:
     """Return the number of CPUs that this process may use: those it may run on, or fewer in a limited container."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, _busy_cpus() or usable)
+    return min(usable, _cpu_limit() or usable)
 
 
-def _busy_cpus() -> int | None:
-    """Return how many CPUs the time that a container is allowed would keep busy, rounded up; None without a limit.
+def _cpu_limit() -> int | None:
+    """Return how many CPUs a container may keep busy, rounded up; None without a limit.
 
-    Docker and Kubernetes limit time instead of the CPUs that a process may run on.
+    Docker and Kubernetes limit the time on all CPUs, not which of them a process may run on.
     """
     try:
         if (limit := CONTROL_GROUP / "cpu.max").exists():

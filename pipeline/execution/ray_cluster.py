@@ -46,9 +46,6 @@ _NO_PORT = -1
 _OBJECT_STORE_BYTES = 80 * 2**20
 """Size of Ray's object store: the minimum that Ray accepts, since no images are sent between processes."""
 
-_SYSTEM: Mapping[str, Any] = MappingProxyType({"worker_niceness": 0})
-"""Settings of a local cluster. At Ray's niceness of 15, workers hardly run beside other programs on busy CPUs."""
-
 
 def import_ray() -> Any:
     """Import Ray with usage reports switched off, and return it. It is imported late because importing takes long."""
@@ -200,7 +197,7 @@ def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
     """Start a local cluster that stops with this process, and return the number of workers."""
     cpus = workers or cpu_count()
     options: dict[str, Any] = {"object_store_memory": _OBJECT_STORE_BYTES, "_node_ip_address": "127.0.0.1"}
-    options["_system_config"] = dict(_SYSTEM)
+    options["_system_config"] = {"worker_niceness": 0}  # at Ray's 15, workers hardly run beside other programs
     folder = _temporary_folder()
     if folder:
         options["_temp_dir"] = str(folder)

@@ -20,8 +20,8 @@ def add_grey(source, noise, single, spread, target, found):
     In float32, noise of at most 256 levels and its sum with a level are off by 2**-17 each, and so are two sums with
     this bound. Values within the bound of a whole number are computed again in float64, as published.
 
-    ``noise`` is float64 (W,), ``single`` the same in float32. ``spread``, float32 (W * 3,), and
-    ``found``, int64 (W * 3,), are overwritten.
+    ``noise`` is float64 (W,), ``single`` the same in float32. ``spread``, float32 (W * 3,), and ``found``, int64
+    (W * 3,), are overwritten.
     """
     repeat_channels(single, spread)
     for i in range(source.size):

@@ -176,7 +176,7 @@ def settle_flat(source, y, radius, flat, target, found, count):
     joined, right = same[margin + CHANNELS :], levels[CHANNELS:]
     for i in range(right.size):
         joined[i] &= np.uint8(levels[i] == right[i])
-    uniform = columns[:width]  # the first column of each filter, to which the others are added
+    uniform = columns[:width]  # of the first column of each filter; after the loop, of all its columns
     for k in range(1, 2 * radius + 1):
         tap = same[CHANNELS * k :]
         for i in range(width):
