@@ -1,6 +1,5 @@
 """Installed and missing components of this machine, with commands that install the missing ones."""
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corruptions import imagemagick, textures
-from corruptions.kernels import numba_config
+from corruptions.kernels import COMPILED
 from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import decoder_fingerprint, resizer_fingerprints
 from pipeline.software import ATTACK_LIBRARIES, cpu_count, installed_versions, versions
@@ -92,7 +91,7 @@ def _features() -> Iterator[Finding]:
     ffmpeg = shutil.which("ffmpeg")
     found = ffmpeg or "not installed (only needed for a test and a benchmark)"
     yield Finding("ffmpeg command", found, None if ffmpeg else "apt-get install ffmpeg")
-    yield Finding("compiled kernels", f"cached in {_kernel_cache()}")
+    yield Finding("compiled kernels", f"cached in {COMPILED}")
 
 
 def processor() -> str:
@@ -115,10 +114,3 @@ def _gpu() -> str:
     except (OSError, subprocess.TimeoutExpired):  # the driver may hang
         return ""
     return "; ".join(done.stdout.split("\n")).strip("; ") if done.returncode == 0 else ""
-
-
-def _kernel_cache() -> str:
-    """Return the folder of the kernels that numba has compiled."""
-    package = importlib.util.find_spec("corruptions")
-    kernels = Path(package.origin).parent / "kernels" if package and package.origin else Path()
-    return numba_config.CACHE_DIR or f"{kernels}/__pycache__"

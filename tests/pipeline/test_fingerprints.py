@@ -151,6 +151,7 @@ def test_doctor_lists_versions_and_install_commands(robustshards: Run) -> None:
     for name in OPERATORS:
         assert found[f"resize operator {name}"] == doctor.Finding(f"resize operator {name}", resizer_fingerprint(name))
     assert found["frost textures"].found == "all six installed and valid"
+    assert any(Path(found["compiled kernels"].found.removeprefix("cached in ")).glob("*/*.nbi"))
     assert {"ray", "torch", "GPU", "vector extensions", "memory", "numpy"} <= set(found)
     shown = robustshards("doctor").stdout
     assert f"decoder ffmpeg: {decoder_fingerprint('ffmpeg')}\n" in shown
