@@ -1,7 +1,7 @@
 """Worker pools: child processes of this machine, Ray, and one worker in this process."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, Literal, Protocol, TypeVar
@@ -115,12 +115,8 @@ def _local_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
     from pipeline.execution.local_pool import LocalEngine
 
     engine: LocalEngine[Work, Counts] = LocalEngine(crew.worker, crew.job, crew.gpus)
-    pool = Scheduler(engine, crew.workers or cpu_count())
-    try:
+    with closing(engine), closing(Scheduler(engine, crew.workers or cpu_count())) as pool:
         yield pool
-    finally:
-        pool.close()
-        engine.close()
 
 
 @contextmanager
@@ -131,8 +127,11 @@ def _ray_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
 
     end_spare_process()
     needs = {"num_cpus": 1, "num_gpus": int(crew.gpus > 0)}
-    with cluster(crew.workers, crew.address) as count:
-        yield RayPool(RayEngine(crew.worker, crew.job, needs), count, crew.labels)
+    with (
+        cluster(crew.workers, crew.address) as count,
+        closing(RayPool(RayEngine(crew.worker, crew.job, needs), count, crew.labels)) as pool,
+    ):
+        yield pool
 
 
 class InProcessPool(Generic[Job, Work, Counts]):

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import cache, partial
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -116,6 +117,9 @@ class _Cluster:
         self._thread.shutdown()
 
 
+_IN_USE = Lock()
+"""Held while :func:`cluster` is in use: a process can be in one cluster only. Other threads wait."""
+
 _EARLY: list[_Cluster] = []
 """A local cluster that waits for the next :func:`cluster` of this process; at most one."""
 
@@ -142,7 +146,8 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     """Start or join a Ray cluster, and yield the number of workers to start.
 
     A local cluster listens on the loopback interface only, and stops at the end of the block or when this process is
-    killed. A cluster that was joined keeps running.
+    killed. A cluster that was joined keeps running. If this process has joined a cluster before, it uses that one and
+    stays in it.
 
     Args:
         workers: Number of workers; None for one per CPU.
@@ -152,9 +157,9 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
         UserError: The cluster cannot be started or reached.
         UnfinishedError: The processes of a local cluster do not start.
     """
-    chosen = _EARLY.pop() if _EARLY and address is None else _Cluster(workers, address)
     # Ray prints messages about dead workers to standard output, which may be the JSON output of this command.
-    with redirect_stdout(sys.stderr):
+    with _IN_USE, redirect_stdout(sys.stderr):
+        chosen = _EARLY.pop() if _EARLY and address is None else _Cluster(workers, address)
         try:
             yield chosen.workers.result()
         finally:
@@ -164,8 +169,17 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
 def _enter(workers: int | None, address: str | None, stack: ExitStack) -> int:
     """Start or join a cluster, which the stack leaves, and return the number of workers."""
     check_workers(workers, address)
+    loaded = sys.modules.get("ray")
+    if loaded and loaded.is_initialized():
+        joined = loaded.get_runtime_context().gcs_address
+        if address not in (None, "auto", joined):
+            raise UserError(
+                f"this process has joined the Ray cluster at {joined}, not {address}: leave out the address, or call "
+                "ray.shutdown() first"
+            )
+        return _workers(loaded, workers)
     if address not in (None, "auto"):
-        _check_address(address)
+        _check_address(address)  # before the import, which reads an environment variable that it sets
     _leave_deleted_folder()
     ray = import_ray()
     try:
@@ -173,7 +187,7 @@ def _enter(workers: int | None, address: str | None, stack: ExitStack) -> int:
             return _start(ray, workers, stack)
         stack.callback(ray.shutdown)
         ray.init(address=address, job_config=_job_config(ray), **_QUIET)
-        return workers or int(ray.cluster_resources().get("CPU", 1))
+        return _workers(ray, workers)
     except (OSError, ValueError, RuntimeError, AssertionError, ray.exceptions.RayError) as error:
         raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
     except Exception as error:
@@ -183,6 +197,11 @@ def _enter(workers: int | None, address: str | None, stack: ExitStack) -> int:
             f"cannot start Ray: {error} Check that the disk has space for temporary files and that the machine is "
             "not overloaded, then run the same command again"
         ) from error
+
+
+def _workers(ray: Any, workers: int | None) -> int:
+    """Return the number of workers to start on a cluster that this process has joined."""
+    return workers or int(ray.cluster_resources().get("CPU", 1))
 
 
 def _leave_deleted_folder() -> None:

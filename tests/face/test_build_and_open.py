@@ -45,6 +45,43 @@ def test_script_without_main_guard_builds_silently_and_changes_nothing(
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+IN_A_CLUSTER = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+import ray
+import robustshards as rs
+
+source, out = sys.argv[1:]
+
+def build(folder, **options):
+    chosen = {"only": "contrast", "severities": 2, "limit": 2, "workers": 1, "executor": "ray", **options}
+    return rs.build("imagenet-c", source, f"{out}/{folder}", **chosen).complete
+
+ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
+joined = ray.get_runtime_context().gcs_address
+with ThreadPoolExecutor() as threads:
+    assert all(threads.map(build, ("first", "second")))
+assert build("third", address=joined)
+assert ray.get(ray.remote(lambda: build("fourth", executor="local")).remote())
+try:
+    build("fifth", address="10.0.0.1:6379")
+except rs.UserError as error:
+    print(str(error).replace(joined, "JOINED"))
+assert ray.get(ray.remote(lambda: 1).remote()) == 1
+"""
+
+
+@pytest.mark.large
+def test_a_process_in_a_cluster_builds_there_and_stays_there(small_source: Path, tmp_path: Path) -> None:
+    """The only CPU is free again after each build."""
+    done = python("-c", IN_A_CLUSTER, small_source, tmp_path)
+    message = "has joined the Ray cluster at JOINED, not 10.0.0.1:6379: leave out the address, or call ray.shutdown()"
+    assert message in done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr
+    first, *others = (data_digests(tmp_path / name) for name in ("first", "second", "third", "fourth"))
+    assert others == [first] * 3
+
+
 def test_build_writes_the_same_bytes_as_the_command(
     data_folder: Path, small_source: Path, robustshards: Run, tmp_path: Path
 ) -> None:
