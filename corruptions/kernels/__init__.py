@@ -21,6 +21,7 @@ from numba.core.codegen import get_host_cpu_features
 from numba.np import linalg
 
 from corruptions.cache import compiled_folder
+from corruptions.kernels.copies import Compiler
 
 ARM = frozenset({"aarch64", "arm64"})
 """Names of 64-bit ARM CPUs, as the operating system reports them."""
@@ -131,7 +132,7 @@ def _cached(compiled: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-kernel = _cached(njit(nogil=True, error_model="numpy"))
+kernel = _cached(njit(nogil=True, error_model="numpy", pipeline_class=Compiler))
 """Decorator that compiles a kernel, the only one used in this project.
 
 Kernels are cached on disk and compiled without fast-math, so that rounding is the same on every CPU.

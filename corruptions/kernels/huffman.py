@@ -242,8 +242,9 @@ def write_tokens(tokens, codewords, lengths, out):
     for token in tokens:
         symbol = np.uint64(token) >> VALUE_BITS
         size = symbol & SIZE
-        word = (word << lengths[symbol] | codewords[symbol]) << size | np.uint64(token) & VALUE
-        bits += lengths[symbol] + size
+        length = lengths[symbol] + size
+        word = word << length | (codewords[symbol] << size | np.uint64(token) & VALUE)
+        bits += length
         if bits >= FOUR:
             bits -= FOUR
             four = word >> bits
