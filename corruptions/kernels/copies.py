@@ -1,7 +1,7 @@
 """A step of numba's compiler that removes copies of variables, such as the arguments of inlined functions.
 
-numba counts the variables that hold an array, by an atomic addition and subtraction for each copy. LLVM cannot remove
-them where a loop is between the two.
+numba counts the variables that hold an array. A copy costs an atomic addition and an atomic subtraction, which LLVM
+cannot remove if a loop is between the two.
 """
 
 from collections import defaultdict
@@ -57,7 +57,7 @@ def copies(blocks: Any) -> dict[str, Any]:
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class RemoveCopies(FunctionPass):
-    """The step."""
+    """The step: it replaces the variables that :func:`copies` finds."""
 
     _name = "remove_copies"
 
@@ -70,9 +70,9 @@ class RemoveCopies(FunctionPass):
         remove_dels(blocks)
         found = copies(blocks)
         for block in blocks.values():
-            for each in list(block.find_insts(ir.Assign)):
-                if each.target.name in found:
-                    block.remove(each)
+            block.body = [
+                each for each in block.body if not isinstance(each, ir.Assign) or each.target.name not in found
+            ]
         for name in found:
             del state.func_ir._definitions[name]
             while found[name].name in found:
@@ -83,7 +83,7 @@ class RemoveCopies(FunctionPass):
 
 
 class Compiler(CompilerBase):
-    """numba's compiler, with this step after functions are inlined."""
+    """numba's compiler, which removes copies after functions are inlined."""
 
     def define_pipelines(self) -> list[Any]:
         """Return the steps."""

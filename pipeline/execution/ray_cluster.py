@@ -118,7 +118,7 @@ class _Cluster:
 
 
 _IN_USE = Lock()
-"""Held while :func:`cluster` is in use: a process can be in one cluster only. Other threads wait."""
+"""Held during :func:`cluster`, so that other threads wait: a process can be in one cluster only."""
 
 _EARLY: list[_Cluster] = []
 """A local cluster that waits for the next :func:`cluster` of this process; at most one."""
@@ -179,7 +179,7 @@ def _enter(workers: int | None, address: str | None, stack: ExitStack) -> int:
             )
         return _workers(loaded, workers)
     if address not in (None, "auto"):
-        _check_address(address)  # before the import, which reads an environment variable that it sets
+        _check_address(address)  # may set an environment variable that Ray reads when it is imported
     _leave_deleted_folder()
     ray = import_ray()
     try:
