@@ -67,8 +67,12 @@ class Row(NamedTuple):
 
 
 def _methods() -> Iterator[tuple[str, str, str]]:
-    """Yield the methods of the classes: package, name, and name in the tables. Those of builtin types are left out."""
-    common = {name for kind in vars(builtins).values() if isinstance(kind, type) for name in dir(kind)}
+    """Yield the methods of the classes: package, name, and name in the tables.
+
+    Those of builtin types are left out. Newer Pythons give ``bytearray`` further ones, such as ``resize``.
+    """
+    types = [kind for kind in vars(builtins).values() if isinstance(kind, type) and kind is not bytearray]
+    common = {name for kind in types for name in dir(kind)}
     for package, classes in CLASSES.items():
         for label, kind in classes.items():
             for name in dir(kind):

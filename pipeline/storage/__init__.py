@@ -11,7 +11,7 @@ from typing import TypeVar
 from pipeline.errors import UserError
 from pipeline.storage.base import LARGEST_READ, SMALL_FILE, FolderEntry, Place, Store
 from pipeline.storage.local import LocalStore, open_regular
-from pipeline.storage.locations import is_url, local_path
+from pipeline.storage.locations import exists, is_url, local_path
 from pipeline.storage.urls import UrlStore
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Place",
     "Store",
     "UrlStore",
+    "exists",
     "find_place",
     "is_url",
     "local_path",
@@ -72,13 +73,11 @@ def find_place(location: str) -> Place | None:
     """
     if not is_url(location):
         path = local_path(location)
+        parent = LocalStore(str(path.parent), allow_links_out=True)
         try:
-            if path.is_dir():
-                return Place(LocalStore(location, allow_links_out=True), "")
-            parent = LocalStore(str(path.parent), allow_links_out=True)
-            if path.exists():
-                return Place(parent, path.name)
-            return _matching(parent, path.name) if path.parent.is_dir() else None
+            if not exists(path):
+                return _matching(parent, path.name) if path.parent.is_dir() else None
+            return Place(LocalStore(location, allow_links_out=True), "") if path.is_dir() else Place(parent, path.name)
         except OSError as error:  # a name that is too long, for example
             raise UserError(f"cannot read {location}: {error.strerror}") from error
     store = UrlStore(location)
