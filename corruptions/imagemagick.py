@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corruptions.kernels.smoothing import motion
 
 INSTALL_HINT = (
-    'motion="imagemagick" needs ImageMagick and Wand: install the library (apt install libmagickwand-6.q16-6, or '
+    'motion="imagemagick" needs ImageMagick and Wand: install the library (apt install libmagickwand-dev, or '
     'brew install imagemagick) and run "pip install robustshards[imagemagick]", or use motion="native"'
 )
 """How to install what the ImageMagick backend needs."""

@@ -86,7 +86,7 @@ def _features() -> Iterator[Finding]:
         imagemagick.image_class()
         yield Finding("ImageMagick", "installed")
     except ImportError:
-        command = "pip install wand, and apt-get install libmagickwand-6.q16-6"
+        command = "pip install wand, and apt-get install libmagickwand-dev"
         yield Finding("ImageMagick", "not installed (only needed for motion=imagemagick)", command)
     ffmpeg = shutil.which("ffmpeg")
     found = ffmpeg or "not installed (only needed for a test and a benchmark)"
