@@ -1,6 +1,7 @@
 """Stores, in which data sets are written and read: local folders, and URLs that fsspec supports."""
 
 import re
+import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +12,7 @@ from typing import TypeVar
 from pipeline.errors import UserError
 from pipeline.storage.base import LARGEST_READ, SMALL_FILE, FolderEntry, Place, Store
 from pipeline.storage.local import LocalStore, open_regular
-from pipeline.storage.locations import exists, is_url, local_path
+from pipeline.storage.locations import is_url, local_path
 from pipeline.storage.urls import UrlStore
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "Place",
     "Store",
     "UrlStore",
-    "exists",
     "find_place",
     "is_url",
     "local_path",
@@ -75,11 +75,12 @@ def find_place(location: str) -> Place | None:
         path = local_path(location)
         parent = LocalStore(str(path.parent), allow_links_out=True)
         try:
-            if not exists(path):
-                return _matching(parent, path.name) if path.parent.is_dir() else None
-            return Place(LocalStore(location, allow_links_out=True), "") if path.is_dir() else Place(parent, path.name)
+            is_folder = stat.S_ISDIR(path.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return _matching(parent, path.name) if path.parent.is_dir() else None
         except OSError as error:  # a name that is too long, for example
             raise UserError(f"cannot read {location}: {error.strerror}") from error
+        return Place(LocalStore(location, allow_links_out=True), "") if is_folder else Place(parent, path.name)
     store = UrlStore(location)
     if store.is_folder():
         return Place(store, "")

@@ -34,15 +34,6 @@ def local_path(location: str) -> Path:
         raise UserError(f"invalid path {location!r}: that user has no home folder; give the absolute path") from None
 
 
-def exists(path: Path) -> bool:
-    """Return whether a file or folder exists. Raise OSError if it cannot be told, where ``Path.exists`` may say no."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
-
-
 def check_url(url: str) -> None:
     """Raise UserError if a URL contains credentials, chains protocols, or uses a protocol that wraps another."""
     parts = urlsplit(url)

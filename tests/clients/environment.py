@@ -26,15 +26,18 @@ PREAMBLE = """
 import sys, types, warnings
 warnings.simplefilter("ignore")
 import torch
-operators = torch.library.Library("torchvision", "FRAGMENT")
-for operator in () if torch.version.cuda else ("nms", "qnms"):
-    operators.define(operator + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+try:
+    import torchvision
+except RuntimeError:
+    operators = torch.library.Library("torchvision", "DEF")
+    for operator in ("nms", "qnms"):
+        operators.define(operator + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 for name, attribute in (("autoattack", "AutoAttack"), ("autoattack.state", "EvaluationState")):
     sys.modules[name] = types.ModuleType(name)
     setattr(sys.modules[name], attribute, object)
 """
-"""Code that replaces a module of RobustBench that the tests do not need and, in a PyTorch without CUDA, where those of
-torchvision cannot be loaded, compiled operators."""
+"""Code that replaces torchvision's compiled operators if they are those of another build of PyTorch, and a module of
+RobustBench that the tests do not need."""
 
 
 @pytest.fixture(scope="session")

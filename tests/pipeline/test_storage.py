@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import UnreachableError, UserError
-from pipeline.storage import READERS, LocalStore, UrlStore, lease, read_groups_ahead
+from pipeline.storage import READERS, LocalStore, UrlStore, find_place, lease, read_groups_ahead
 from pipeline.storage.retry import MAX_ATTEMPTS, with_retries
 from pipeline.storage.temporary import temporary_folder
 
@@ -282,3 +282,10 @@ def test_the_lease_of_a_killed_build_expires(store: UrlStore, short_timeouts: No
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not scratch.exists(), "what a killed process wrote aside was left behind"
     assert not Path(done.stdout.strip()).exists(), "a process that ended left its folder behind"
+
+
+def test_a_location_that_cannot_be_read_is_not_called_missing(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UserError, match=r"cannot read .*loop: Too many levels of symbolic links"):
+        find_place(str(tmp_path / "loop"))
+    assert find_place(str(tmp_path / "none")) is None

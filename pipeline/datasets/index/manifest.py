@@ -29,7 +29,7 @@ from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import UserError
 from pipeline.sources.base import COMPRESSIONS, identifier, refuse_duplicates
 from pipeline.sources.files import is_system_folder
-from pipeline.storage import SMALL_FILE, LocalStore, Store, exists, is_url, open_store, trusted_locations
+from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, trusted_locations
 from pipeline.tasks.schema import LoadedTask
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
@@ -193,7 +193,7 @@ def _one_family(families: Counter[tuple[str, str]], location: str) -> str:
 
 def _detect(path: Path, task: LoadedTask | None, classes: Sequence[str], levels: Sequence[int]) -> DetectedLayout:
     """Return the layout detected at a location. Raise UserError if there is none."""
-    if not exists(path):
+    if LocalStore(str(path)).size("") < 0:
         raise UserError(f"{path} does not exist: give the folder or the tar with the data set")
     if (path / RECIPE_FILE).is_file():
         raise UserError(f"{path} needs no index: it has a {RECIPE_FILE}, and other commands read it as it is")
