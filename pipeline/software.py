@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -31,8 +32,8 @@ versions of packages that it does not use."""
 DEVICE = "device"
 """Name of the device among the libraries of a recipe whose pixels depend on it."""
 
-CONTROL_GROUP = Path("/sys/fs/cgroup")
-"""Folder with the limits of the container that this process is in."""
+CONTROL_GROUP, OWN_CONTROL_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""Folder with the limits of containers and jobs, and the file with the groups that this process is in."""
 
 _IMPORTED_AS: Mapping[str, str] = {"opencv-python": "cv2", "pillow": "PIL"}
 """Distribution -> its import name, where the two differ."""
@@ -176,24 +177,31 @@ def device_name(device: str) -> str:
 
 
 def cpu_count() -> int:
-    """Return the number of CPUs that this process may use: those it may run on, or fewer in a limited container."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, _cpu_limit() or usable)
-
-
-def _cpu_limit() -> int | None:
-    """Return how many CPUs a container may keep busy, rounded up; None without a limit.
+    """Return the number of CPUs that this process may use: those it may run on, or fewer in a limited container.
 
     Docker and Kubernetes limit the time on all CPUs, not which of them a process may run on.
     """
-    try:
-        if (limit := CONTROL_GROUP / "cpu.max").exists():
-            quota, period = limit.read_text().split()
-        else:  # version 1 of control groups
-            quota, period = ((CONTROL_GROUP / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return None if quota == "max" or int(quota) < 0 else max(math.ceil(int(quota) / int(period)), 1)
-    except (OSError, ValueError, ZeroDivisionError):  # another system
-        return None
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = [*_limits("cpu", "cpu.max"), *_limits("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us")]
+    return min([usable, *(max(math.ceil(quota / period), 1) for quota, period in quotas if quota >= 0 < period)])
+
+
+def memory_bytes() -> int:
+    """Return how much memory this process may use: that of the machine, or less in a limited container or job."""
+    limits = [*_limits("memory", "memory.max"), *_limits("memory", "memory.limit_in_bytes")]
+    return min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *(limit for (limit,) in limits)])
+
+
+def _limits(controller: str, *files: str) -> Iterator[tuple[int, ...]]:
+    """Yield the numbers in these files of the control group of this process, and of each group that contains it."""
+    with suppress(OSError, ValueError):  # another system
+        for line in OWN_CONTROL_GROUPS.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", controller) or controller in controllers.split(","):
+                top = CONTROL_GROUP / (controller if controllers else "")
+                for group in (own := top / path.strip("/"), *own.parents[: len(own.parents) - len(top.parents)]):
+                    with suppress(OSError, ValueError):  # without a limit: "max"
+                        yield tuple(int(word) for name in files for word in (group / name).read_text().split())
 
 
 def host_facts() -> dict[str, str]:

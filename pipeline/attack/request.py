@@ -33,7 +33,7 @@ class AttackSettings(ModelRequest):
         seed: Seed of the attacks. Default: the recipe's; 0 without a recipe.
         batch_size: Images that are attacked together. The result depends on it. Default: the recipe's; 32 without a
             recipe.
-        workers: Number of worker processes. Default: one per GPU, or one per available CPU.
+        workers: Number of worker processes. Default: one per GPU, or one per available CPU, if the memory allows it.
         retry_failed: Remake the shards that contain failed samples.
     """
 

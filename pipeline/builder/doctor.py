@@ -1,6 +1,5 @@
 """Installed and missing components of this machine, with commands that install the missing ones."""
 
-import os
 import platform
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from corruptions import imagemagick, textures
 from corruptions.kernels import COMPILED
 from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import decoder_fingerprint, resizer_fingerprints
-from pipeline.software import ATTACK_LIBRARIES, cpu_count, installed_versions, versions
+from pipeline.software import ATTACK_LIBRARIES, cpu_count, installed_versions, memory_bytes, versions
 
 OPTIONAL_LIBRARIES = {"ray": "pip install ray", "torch": "pip install torch", **ATTACK_LIBRARIES}
 """Libraries that builds do not need -> command that installs them."""
@@ -55,7 +54,7 @@ def _machine() -> Iterator[Finding]:
     yield Finding("processor", f"{processor()}, {cpu_count()} usable CPUs")
     found = np.show_config(mode="dicts").get("SIMD Extensions", {})
     yield Finding("vector extensions", " ".join([*found.get("baseline", []), *found.get("found", [])]) or "none")
-    yield Finding("memory", f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB")
+    yield Finding("memory", f"{memory_bytes() / 2**30:.1f} GiB usable")
     yield Finding("GPU", _gpu() or "none found")
 
 

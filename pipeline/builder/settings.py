@@ -189,7 +189,7 @@ class ExecutionSettings(Settings):
 
     Attributes:
         out: Folder or URL to write the data set to.
-        workers: Number of worker processes. Default: one per available CPU.
+        workers: Number of worker processes. Default: one per available CPU, if the memory allows it.
         address: Address of a running Ray cluster to join, HOST:PORT or auto. Default: use this machine only.
         executor: Engine: Ray, or child processes of this machine (local). auto (default) chooses by the amount of work.
         max_bytes: Stop before the shards exceed this size, e.g. 800MiB, 50GB or 1.5TB.

@@ -8,10 +8,9 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from pipeline.errors import UserError
 from pipeline.execution.base import Pool, Worker
-from pipeline.execution.processes import check_workers
+from pipeline.execution.processes import check_workers, default_workers
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Progress, Work
-from pipeline.software import cpu_count
 
 SMALL_WORK = 20_000
 """Maximum number of outputs that ``auto`` makes without Ray. For more outputs, the seconds that Ray needs to start and
@@ -115,7 +114,7 @@ def _local_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
     from pipeline.execution.local_pool import LocalEngine
 
     engine: LocalEngine[Work, Counts] = LocalEngine(crew.worker, crew.job, crew.gpus)
-    with closing(engine), closing(Scheduler(engine, crew.workers or cpu_count())) as pool:
+    with closing(engine), closing(Scheduler(engine, crew.workers or default_workers())) as pool:
         yield pool
 
 

@@ -6,10 +6,13 @@ from contextlib import contextmanager
 from types import MappingProxyType
 
 from pipeline.errors import UserError
-from pipeline.software import cpu_count
+from pipeline.software import cpu_count, memory_bytes
 
 LOCAL_WORKERS, LOCAL_WORKERS_PER_CPU, MAX_WORKERS = 64, 16, 10_000
 """Maximum number of workers: on this machine, per CPU of this machine if that allows more, and on a cluster."""
+
+WORKER_BYTES = 600 * 2**20
+"""Memory for each worker of this machine: the peak of one is 504 MB with shards of 1,000 images (docs/benchmark.md)."""
 
 _MALLOC_THRESHOLDS = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=134217728"
 
@@ -17,6 +20,11 @@ WORKER_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{_MALLOC_THRESHOLDS}"}
 )
 """Environment variables of local workers. They make glibc request huge pages (madvise) and reuse freed memory."""
+
+
+def default_workers() -> int:
+    """Return the number of workers of this machine unless the user sets one: one per CPU, if the memory allows it."""
+    return min(cpu_count(), max(memory_bytes() // WORKER_BYTES, 1))
 
 
 def check_workers(workers: int | None, address: str | None) -> None:

@@ -17,9 +17,8 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers, environment
+from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers, default_workers, environment
 from pipeline.guardian import guarded
-from pipeline.software import cpu_count
 from pipeline.storage.temporary import SOCKET_FOLDER_LENGTH, socket_folder
 
 _CONNECT_S = 10.0
@@ -214,7 +213,7 @@ def _leave_deleted_folder() -> None:
 
 def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
     """Start a local cluster that stops with this process, and return the number of workers."""
-    cpus = workers or cpu_count()
+    cpus = workers or default_workers()
     options: dict[str, Any] = {"object_store_memory": _OBJECT_STORE_BYTES, "_node_ip_address": "127.0.0.1"}
     options["_system_config"] = {"worker_niceness": 0}  # at Ray's 15, workers hardly run beside other programs
     folder = _temporary_folder()

@@ -13,6 +13,7 @@ from PIL import Image
 
 from corruptions.cache import user_cache
 from pipeline import software
+from pipeline.execution.processes import default_workers
 from pipeline.storage import trusted_locations
 from tests.conftest import RAY, ROOT, Run
 from tests.factories.commands import PROGRAM, python
@@ -65,6 +66,9 @@ def test_closed_standard_output_is_not_reused_for_another_file(small_source: Pat
         ({"cpu.max": "900000 100000\n"}, 4),
         ({"cpu.max": "max 100000\n"}, 4),
         ({"cpu.max": "damaged"}, 4),
+        ({"a/cpu.max": "max 100000\n", "cpu.max": "300000 100000\n"}, 3),
+        ({"a/cpu.max": "100000 100000\n", "b/cpu.max": "50000 100000\n", "cpu.max": "max 100000\n"}, 1),
+        ({"cpu/x/cpu.cfs_quota_us": "200000\n", "cpu/x/cpu.cfs_period_us": "100000\n"}, 2),
         ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
         ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
         ({}, 4),
@@ -73,12 +77,40 @@ def test_closed_standard_output_is_not_reused_for_another_file(small_source: Pat
 def test_cpus_are_those_that_a_container_may_keep_busy(
     files: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "cpu").mkdir()
-    for name, content in files.items():
-        (tmp_path / name).write_text(content)
-    monkeypatch.setattr(software, "CONTROL_GROUP", tmp_path)
+    write_control_groups(files, tmp_path, monkeypatch)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4), raising=False)
     assert software.cpu_count() == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "gib", "workers"),
+    [
+        ({}, 64, 64),
+        ({"memory.max": "max\n", "a/memory.max": "max\n"}, 64, 64),
+        ({"memory.max": "max\n", "a/memory.max": f"{2**33}\n"}, 8, 13),
+        ({"memory.max": f"{2**32}\n", "a/memory.max": f"{2**33}\n", "b/memory.max": "0\n"}, 4, 6),
+        ({"memory/x/memory.limit_in_bytes": f"{2**29}\n"}, 0.5, 1),
+        ({"memory/x/memory.limit_in_bytes": f"{2**63 - 4096}\n"}, 64, 64),
+    ],
+)
+def test_default_workers_fit_into_the_memory_of_a_container(
+    files: dict[str, str], gib: float, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_control_groups(files, tmp_path, monkeypatch)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**24}.__getitem__)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(64), raising=False)
+    assert software.memory_bytes() == gib * 2**30
+    assert default_workers() == workers
+
+
+def write_control_groups(files: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write files of control groups of both versions, for a process in group ``a`` and in ``x``."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    (folder / "own").write_text("5:memory:/x\n4:cpu,cpuacct:/x\n1:name=systemd:/x\n0::/a\n")
+    monkeypatch.setattr(software, "CONTROL_GROUP", folder)
+    monkeypatch.setattr(software, "OWN_CONTROL_GROUPS", folder / "own")
 
 
 def test_full_or_closed_standard_error_is_ignored(small_source: Path, tmp_path: Path) -> None:
