@@ -54,8 +54,11 @@ class WorkerFailed:
     error: UserError | UnreachableError | None = None
 
 
+@dataclass(frozen=True)
 class WorkerDied(WorkerFailed):
-    """A worker process ended unexpectedly."""
+    """A worker process ended unexpectedly, perhaps because the memory for all workers was not enough."""
+
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True)

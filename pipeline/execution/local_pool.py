@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from time import monotonic
 from typing import Any, Generic
@@ -36,6 +37,9 @@ of a worker may keep it open."""
 
 _END_S = 5.0
 """Maximum time to wait for a killed process to end, in seconds."""
+
+KERNEL_COUNTERS = Path("/proc/vmstat")
+"""File with the counters of Linux."""
 
 _READ_BYTES, _STDERR_BYTES = 2**16, 2000
 """Number of bytes to read at a time, and to keep from the end of a worker's standard error."""
@@ -92,6 +96,7 @@ class LocalEngine(Generic[Work, Counts]):
         self._failed_starts: list[WorkerEvent[Counts]] = []
         self._selector = DefaultSelector()
         self._checked = monotonic()
+        self._kills_for_memory = _kills_for_memory()
 
     def now(self) -> float:
         """Return the time of the system's monotonic clock."""
@@ -227,9 +232,12 @@ class LocalEngine(Generic[Work, Counts]):
         self.kill(worker)
         with suppress(subprocess.TimeoutExpired):
             child.process.wait(_END_S)
-        reason = f"the worker process died: {_exit_text(child.process.returncode)}"
+        code = child.process.returncode
+        out_of_memory = code == -signal.SIGKILL and _kills_for_memory() > self._kills_for_memory
+        self._kills_for_memory += out_of_memory
+        reason = f"the worker process died: {'out of memory' if out_of_memory else _exit_text(code)}"
         lines = child.stderr_tail.decode(errors="replace").strip().splitlines()
-        return WorkerDied(worker, f"{reason}: {lines[-1]}" if lines else reason)
+        return WorkerDied(worker, f"{reason}: {lines[-1]}" if lines else reason, out_of_memory=out_of_memory)
 
 
 _SPARE: list[subprocess.Popen[bytes]] = []
@@ -311,6 +319,14 @@ def _complete_answers(answers: bytearray) -> Iterator[tuple[Any, ...]]:
         content = bytes(answers[LENGTH.size : end])
         del answers[:end]
         yield pickle.loads(content)
+
+
+def _kills_for_memory() -> int:
+    """Return how many processes of this machine Linux has killed so far because memory ran out; 0 if unknown."""
+    with suppress(OSError):
+        lines = (line.split() for line in KERNEL_COUNTERS.read_text().splitlines())
+        return next((int(count) for name, count in lines if name == "oom_kill"), 0)
+    return 0
 
 
 def _exit_text(code: int | None) -> str:

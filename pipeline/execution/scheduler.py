@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice, takewhile
 from statistics import median
 from typing import Generic, cast
@@ -18,6 +18,7 @@ from pipeline.execution.base import (
     WorkerStarted,
 )
 from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Failed, Lost, Progress, Splittable, Work
+from pipeline.text import counted
 
 MAX_ATTEMPTS = 3
 """Give up on a work item after this many unexplained failures; quarantine an image after this many worker deaths."""
@@ -218,7 +219,7 @@ class Scheduler(Generic[Work, Counts]):
                     "then run the same command again"
                 )
             if self._waiting:
-                yield self._failed(self._waiting.popleft(), None, reason, "")
+                yield self._failed(self._waiting.popleft(), replace(event, reason=reason))
 
     def _handle_run(
         self, worker: int, run: _Run[Work, Counts], event: WorkerEvent[Counts]
@@ -237,10 +238,10 @@ class Scheduler(Generic[Work, Counts]):
                 yield Progress(record.index, record.work, run.counts)
             case AttemptFinished():
                 yield self._finished(worker, run)
-            case WorkerFailed(reason=reason):
+            case WorkerFailed():
                 # A worker that did not die may still be usable, but starting a new one costs little and is safer.
                 item, place = run.item if isinstance(event, WorkerDied) else None, self._drop(worker)
-                yield self._failed(record, item, reason, place)
+                yield self._failed(record, event, item, place)
 
     def _finished(self, worker: int, run: _Run[Work, Counts]) -> Progress[Counts, Work]:
         """Mark a work item as finished and kill other workers that process it."""
@@ -268,14 +269,25 @@ class Scheduler(Generic[Work, Counts]):
             run.record.workers.discard(worker)
         return self._places.pop(worker)
 
-    def _failed(self, record: ItemRecord[Work], item: str | None, reason: str, place: str) -> Failed[Work] | Lost[Work]:
-        """Count a failed attempt; retry the work item unless another worker processes it or it has failed too often."""
-        record.add_failure(item)
+    def _failed(
+        self, record: ItemRecord[Work], event: WorkerFailed, item: str | None = None, place: str = ""
+    ) -> Failed[Work] | Lost[Work]:
+        """Count a failed attempt; retry the work item unless another worker processes it or it has failed too often.
+
+        If the memory was not enough for all workers, the run goes on with one worker less, and the attempt is not
+        counted.
+        """
+        reason, attempt = event.reason, record.failures + 1
+        if isinstance(event, WorkerDied) and event.out_of_memory and self.workers > 1:
+            self.workers -= 1
+            reason = f"{reason}; going on with {counted(self.workers, 'worker')}"
+        else:
+            record.add_failure(item)
         if not record.workers:
             if record.given_up:
                 return Lost(record.index, record.work, reason, place)
             self._waiting.extendleft(self._to_retry(record))
-        return Failed(record.index, record.work, record.failures, reason, place)
+        return Failed(record.index, record.work, attempt, reason, place)
 
     def _to_retry(self, record: ItemRecord[Work]) -> list[ItemRecord[Work]]:
         """Return the records to retry: after the first failure one piece per idle worker, later the work item itself.

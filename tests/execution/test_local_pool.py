@@ -94,6 +94,28 @@ def test_unrelated_deaths_quarantine_no_image(tmp_path: Path, end: int, reason: 
     assert [event.reason for event in report.failed] == [f"the worker process died: {reason}"] * len(ITEMS[0])
 
 
+def test_a_death_counts_as_out_of_memory_if_the_kernel_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has killed one process of this machine while two of the run were killed."""
+    (counters := tmp_path / "vmstat").write_text("pgfault 5\noom_kill 7\n")
+    monkeypatch.setattr(local_pool, "KERNEL_COUNTERS", counters)
+    faults = Fault("a.left", signal.SIGKILL, once=True), Fault("c.left", signal.SIGKILL, once=True)
+    with local_pool_of(FaultPlan(faults, tmp_path), FaultyWorker) as pool:
+        counters.write_text("pgfault 6\noom_kill 8\n")
+        report = run_all(pool)
+    assert (report.done.samples, report.lost) == (Counter(ALL), [])
+    assert sorted(event.reason for event in report.failed) == [
+        "the worker process died: SIGKILL (the machine may be out of memory)",
+        "the worker process died: out of memory; going on with 1 worker",
+    ]
+
+
+def test_the_kernel_kills_workers_rather_than_the_command(tmp_path: Path) -> None:
+    with local_pool_of(FaultPlan((), tmp_path), FaultyWorker) as pool:
+        run_all(pool)
+        scores = {Path(f"/proc/{child.pid}/oom_score_adj").read_text() for child in children()}
+    assert scores == {"1000\n"} != {Path("/proc/self/oom_score_adj").read_text()}
+
+
 def test_work_that_raises_is_given_up_with_the_reason(tmp_path: Path) -> None:
     report = run(tmp_path, Fault("b", None))
     (lost,) = report.lost

@@ -1,4 +1,4 @@
-"""The scheduler and workers that start late, fail to start, or never start."""
+"""The scheduler and workers that start late, fail to start, never start, or do not fit into the memory."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from pipeline.errors import UnfinishedError, UnreachableError, UserError
-from pipeline.execution.base import WorkerEvent, WorkerFailed, WorkerStarted
+from pipeline.execution.base import WorkerDied, WorkerEvent, WorkerFailed, WorkerStarted
 from pipeline.execution.scheduler import MAX_ATTEMPTS, MAX_FAILED_STARTS
-from pipeline.execution.work import Failed, Progress
-from tests.execution.test_scheduler import ALL, ITEMS, run
+from pipeline.execution.work import Attempt, Failed, Lost, Progress
+from tests.execution.test_scheduler import ALL, ITEMS, Item, Script, process, run
 from tests.factories.faulty_workers import Done
 
 
@@ -56,3 +56,28 @@ def test_workers_that_never_start_are_waited_for() -> None:
     """The cluster may still grow, so nothing is given up."""
     with pytest.raises(RuntimeError, match=r"stuck at .* no worker has a signal left"):
         run(ITEMS, 2, start=lambda worker: [])
+
+
+def test_a_run_that_needs_too_much_memory_goes_on_with_fewer_workers() -> None:
+    """Of four workers, two fit. The deaths count for no work item, and no image is quarantined."""
+    items = [("a", "b"), ("c", "d"), ("e", "f"), ("g", "h")]
+
+    def attempt_of(worker: int, attempt: Attempt[Item]) -> Script:
+        assert not attempt.report_items
+        if worker < 2:
+            return iter([(0.5, WorkerDied(worker, "out of memory", out_of_memory=True))])
+        return process(worker, attempt)
+
+    outcome = run(items, 4, attempt_of)
+    assert outcome.done == Counter("abcdefgh")
+    assert outcome.scheduler.workers == 2
+    assert [(event.attempt, event.reason) for event in outcome.of(Failed)] == [
+        (1, "out of memory; going on with 3 workers"),
+        (1, "out of memory; going on with 2 workers"),
+    ]
+
+
+def test_an_item_that_needs_too_much_memory_for_one_worker_is_given_up() -> None:
+    outcome = run([("a",)], 1, lambda worker, _: iter([(1.0, WorkerDied(worker, "out of memory", out_of_memory=True))]))
+    assert [event.reason for event in outcome.of(Lost)] == ["out of memory"]
+    assert len(outcome.of(Failed)) == MAX_ATTEMPTS - 1
