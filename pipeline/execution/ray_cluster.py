@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock
@@ -72,9 +72,6 @@ def _check_address(address: str) -> None:
                 _check_http2(connection)
     except (OSError, OverflowError, ValueError) as error:  # ValueError: invalid host name
         raise UserError(f"no Ray cluster answers at {address}: {error}") from error
-    if _is_loopback(host):
-        # Ray replaces a loopback address by that of the network card, where a cluster on loopback does not listen.
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 
 def _check_http2(connection: socket.socket) -> None:
@@ -85,11 +82,22 @@ def _check_http2(connection: socket.socket) -> None:
         raise OSError("the server is not a Ray head, whose default port is 6379")
 
 
-def _is_loopback(host: str) -> bool:
+@contextmanager
+def _loopback_kept(ray: Any, address: str) -> Iterator[None]:
+    """Let Ray use a loopback address in the block as it is.
+
+    It would replace the address by that of the network card, where a cluster on loopback does not listen.
+    """
+    host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    with suppress(ValueError):
+        host = "localhost" if ipaddress.ip_address(host).is_loopback else host
+    constants = ray._private.ray_constants
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = before and host != "localhost"
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
 
 
 class _Cluster:
@@ -178,14 +186,15 @@ def _enter(workers: int | None, address: str | None, stack: ExitStack) -> int:
             )
         return _workers(loaded, workers)
     if address not in (None, "auto"):
-        _check_address(address)  # may set an environment variable that Ray reads when it is imported
+        _check_address(address)
     _leave_deleted_folder()
     ray = import_ray()
     try:
         if address is None:
             return _start(ray, workers, stack)
         stack.callback(ray.shutdown)
-        ray.init(address=address, job_config=_job_config(ray), **_QUIET)
+        with _loopback_kept(ray, address):
+            ray.init(address=address, job_config=_job_config(ray), **_QUIET)
         return _workers(ray, workers)
     except (OSError, ValueError, RuntimeError, AssertionError, ray.exceptions.RayError) as error:
         raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error

@@ -82,6 +82,27 @@ def test_a_process_in_a_cluster_builds_there_and_stays_there(small_source: Path,
     assert others == [first] * 3
 
 
+AFTER_RAY = """
+import sys
+import ray
+import robustshards as rs
+
+source, out, address = sys.argv[1:]
+rs.build("imagenet-c", source, out, only="contrast", severities=2, limit=2, workers=1, address=address)
+print(len(list(rs.open(out).samples("contrast", 2))))
+"""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_program_that_has_imported_ray_joins_a_cluster_on_loopback(
+    host: str, ray_address: str, small_source: Path, tmp_path: Path
+) -> None:
+    """Ray would look for it on the network card, for minutes."""
+    address = ray_address.replace("127.0.0.1", host)
+    done = python("-c", AFTER_RAY, small_source, tmp_path / "data", address, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+
+
 def test_build_writes_the_same_bytes_as_the_command(
     data_folder: Path, small_source: Path, robustshards: Run, tmp_path: Path
 ) -> None:
