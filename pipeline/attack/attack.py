@@ -69,7 +69,7 @@ def loading(request: AttackRequest, setup: Setup) -> Loading:
 
 
 def processes(request: AttackRequest, setup: Setup) -> tuple[int | None, int]:
-    """Return the number of workers, None for one per CPU, and the number of GPUs that they share."""
+    """Return the number of workers, None for the default, and the number of GPUs that they share."""
     device = setup.table.run.device
     if device.startswith("cuda:"):  # one GPU that the user has chosen, which all workers share
         return request.workers or 1, 0

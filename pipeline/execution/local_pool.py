@@ -235,9 +235,10 @@ class LocalEngine(Generic[Work, Counts]):
         code = child.process.returncode
         out_of_memory = code == -signal.SIGKILL and _kills_for_memory() > self._kills_for_memory
         self._kills_for_memory += out_of_memory
-        reason = f"the worker process died: {'out of memory' if out_of_memory else _exit_text(code)}"
-        lines = child.stderr_tail.decode(errors="replace").strip().splitlines()
-        return WorkerDied(worker, f"{reason}: {lines[-1]}" if lines else reason, out_of_memory=out_of_memory)
+        printed = child.stderr_tail.decode(errors="replace").strip().splitlines()
+        causes = ["out of memory"] if out_of_memory else [_exit_text(code), *printed[-1:]]
+        reason = ": ".join(["the worker process died", *causes])
+        return WorkerDied(worker, reason, out_of_memory=out_of_memory)
 
 
 _SPARE: list[subprocess.Popen[bytes]] = []

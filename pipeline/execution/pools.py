@@ -71,7 +71,7 @@ class Crew(Generic[Job, Work, Counts]):
         worker: Called with ``job`` in each worker process; returns the worker.
         outputs: Number of outputs still to make; ``auto`` chooses the engine by it.
         executor: auto, ray, local, or ``IN_PROCESS``.
-        workers: Maximum number of workers; None for one per CPU.
+        workers: Maximum number of workers; None for the default.
         address: Address of a running Ray cluster to join, or None.
         labels: Labels of all metrics that Ray's exporter publishes.
         gpus: Number of GPUs of this machine; each worker needs one. 0 if workers need none.

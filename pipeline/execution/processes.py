@@ -12,7 +12,7 @@ LOCAL_WORKERS, LOCAL_WORKERS_PER_CPU, MAX_WORKERS = 64, 16, 10_000
 """Maximum number of workers: on this machine, per CPU of this machine if that allows more, and on a cluster."""
 
 WORKER_BYTES = 600 * 2**20
-"""Memory for each worker of this machine: the peak of one is 504 MB with shards of 1,000 images (docs/benchmark.md)."""
+"""Memory for each worker of this machine: one with shards of 1,000 images needs up to 0.5 GB (docs/benchmark.md)."""
 
 _MALLOC_THRESHOLDS = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=134217728"
 

@@ -136,7 +136,7 @@ def early_cluster(workers: int | None, prepare: Callable[[int], object]) -> Iter
     """Begin to start a local cluster, which the first :func:`cluster` of the block uses.
 
     Args:
-        workers: Number of workers; None for one per CPU.
+        workers: Number of workers; None for the default.
         prepare: Called with the number of workers, in another thread, when the cluster has started.
     """
     import_ray()  # not in the thread: imports there would delay those of the command, and be delayed by them
@@ -157,7 +157,7 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     stays in it.
 
     Args:
-        workers: Number of workers; None for one per CPU.
+        workers: Number of workers; None for the default.
         address: host:port of a running cluster, "auto" for the one on this machine, or None to start a local cluster.
 
     Raises:

@@ -40,7 +40,7 @@ def early_actors(workers: int | None, module: str, function: str) -> Iterator[No
     input.
 
     Args:
-        workers: Number of workers; None for one per CPU.
+        workers: Number of workers; None for the default.
         module: Module to import in the actors.
         function: Function of the module to call there, without arguments.
     """
