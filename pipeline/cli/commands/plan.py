@@ -10,7 +10,7 @@ from pipeline.text import counted, duration
 
 @command()
 def plan(settings: PlanSettings, printing: Printing) -> None:
-    """Estimate the images, shards, bytes and core-hours of a build.
+    """Estimate the images, shards, bytes and CPU time of a build.
 
     Processes a few images with every transform and extrapolates. Writes nothing.
     """
@@ -53,7 +53,7 @@ def plan(settings: PlanSettings, printing: Printing) -> None:
         ("output images", f"{planned.samples:,} ({len(recipe.conditions())} per image)"),
         ("shards", f"{planned.shards:,} with up to {counted(recipe.shards.size, 'image')} each"),
         ("size", f"about {decimal(cost.output_bytes)}"),
-        ("time", f"about {cost.core_seconds / 3600:,.3f} core-hours ({duration(cost.core_seconds)} on one core)"),
+        ("time", f"about {duration(cost.core_seconds)} on one core"),
         ("estimated from", f"{counted(cost.measured, 'image')} processed on this machine"),
     ]
     if planned.labels:
