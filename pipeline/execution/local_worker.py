@@ -50,8 +50,6 @@ def main(parent: int, module: str = "", function: str = "") -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # output that libraries print must not mix with the answers
     end_with(parent)
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # Linux only
-        score.write("1000")  # if memory runs out, this process is killed, not its parent, which can start another one
     inbox: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(messages, inbox), daemon=True).start()
     with suppress(Exception):  # what fails here fails in the work, too, which reports the reason
@@ -64,7 +62,12 @@ def main(parent: int, module: str = "", function: str = "") -> None:
 
 
 def end_with(parent: int) -> None:
-    """Kill this process when its parent ends for any reason: on Linux by the kernel, elsewhere by a thread."""
+    """Kill this process when its parent ends for any reason: on Linux by the kernel, elsewhere by a thread.
+
+    Linux also kills this process, and not its parent, if memory runs out.
+    """
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
     if sys.platform == "linux":
         import ctypes
 

@@ -262,3 +262,18 @@ def test_unfinished_data_sets_and_other_folders_are_rejected(built: Path, tmp_pa
         "evaluate", built, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / "r", cwd=ROOT
     )
     assert "is not an evaluation" in robustshards.refuse("report", built)
+
+
+def test_a_loader_that_is_killed_while_the_model_computes_is_not_the_fault_of_the_model(
+    built_once: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    """Linux kills a loader, and not the command, if memory runs out. PyTorch then interrupts the main thread."""
+    options = ("--model", "tests.factories.small_models:loader_killer", "--batch-size", 1, "--loaders", 1)
+    done = robustshards("evaluate", built_once, *options, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert re.search(
+        r"^error: a loader process died while reading one of \w+-\d-000000: an image may crash the decoder "
+        r"\(run robustshards verify\), or memory may be too small \(reduce --loaders\)$",
+        done.stderr,
+        re.MULTILINE,
+    ), done.stderr

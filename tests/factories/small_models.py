@@ -2,8 +2,11 @@
 
 import time
 
+import psutil
 import torch
 from torch import nn
+
+from tests.factories.processes import is_loader
 
 
 def tiny(classes: int = 7, seed: int = 0) -> nn.Sequential:
@@ -94,6 +97,18 @@ class _Stuck(_Slow):
 def stuck() -> nn.Module:
     """Return ``tiny``, whose batches after the eighth take five seconds, because signals wait for their end."""
     return _Stuck().eval()
+
+
+class _LoaderKiller(_Slow):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        for child in filter(is_loader, psutil.Process().children()):
+            child.kill()
+        return super().forward(images)
+
+
+def loader_killer() -> nn.Module:
+    """Return a model that kills the loader processes while it computes, as Linux does if memory runs out."""
+    return _LoaderKiller().eval()
 
 
 class _NaN(nn.Module):

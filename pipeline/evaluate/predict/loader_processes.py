@@ -24,9 +24,6 @@ from pipeline.execution.processes import environment
 from pipeline.guardian import guarded
 from pipeline.storage.temporary import socket_folder
 
-_WORKER_DIED = "DataLoader worker"
-"""Start of torch's error message when a loader process died."""
-
 _SHARED_MEMORY = "shared memory"
 """Part of torch's error messages when /dev/shm is full."""
 
@@ -106,7 +103,8 @@ class _Receiver:
 def load(stream: FrameStream, processes: int, gpu: torch.device | None = None) -> Generator[FrameBatch | BrokenChunk]:
     """Yield the batches of chunks, from loader processes if there are some, in memory that is locked for a GPU.
 
-    The images of a batch are valid until ``IN_FLIGHT`` further batches are taken.
+    The images of a batch are valid until ``IN_FLIGHT`` further batches are taken. Use them in the block of
+    :func:`deaths_explained`.
 
     Raises:
         UserError: A loader process was killed, or there is no shared memory for loader processes.
@@ -118,7 +116,24 @@ def load(stream: FrameStream, processes: int, gpu: torch.device | None = None) -
         for item in items:
             if isinstance(item, BrokenChunk) and item.unreachable:
                 raise UnreachableError(item.reason)
-            yield item
+            try:
+                yield item
+            except RuntimeError as error:
+                items.throw(error)
+
+
+@contextmanager
+def deaths_explained(loaded: Generator[Any]) -> Iterator[None]:
+    """Raise what ``load`` raises if a loader process dies while its batches are used in the block."""
+    try:
+        yield
+    except RuntimeError as error:
+        loaded.throw(error)
+
+
+def is_death(error: BaseException) -> bool:
+    """Return whether a loader process died. PyTorch raises this error in whatever the main thread is doing."""
+    return isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker")
 
 
 def _from_processes(stream: FrameStream, workers: int, gpu: torch.device | None) -> Generator[FrameBatch | BrokenChunk]:
@@ -151,13 +166,12 @@ def _from_processes(stream: FrameStream, workers: int, gpu: torch.device | None)
                     finished.add(item.chunk)
                 yield item
         except RuntimeError as error:  # of torch, if a loader process fails or died
-            message = str(error)
-            if _SHARED_MEMORY in message:
+            if _SHARED_MEMORY in str(error):
                 raise UserError(_NO_SHARED_MEMORY) from error
-            if not message.startswith(_WORKER_DIED):
+            if not is_death(error):
                 raise
             if any(each.exitcode == 1 for each in batches._workers):
-                raise MemoryError(message) from error  # an exception of Python outside of what reads images
+                raise MemoryError(str(error)) from error  # an exception of Python outside of what reads images
             raise UserError(_death_message(stream.chunks, finished, workers)) from error
         finally:
             with suppress(RuntimeError):  # of a GPU that has failed, which also made the model fail

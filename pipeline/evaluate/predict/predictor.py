@@ -16,7 +16,7 @@ from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier, Pending
-from pipeline.evaluate.predict.loader_processes import load
+from pipeline.evaluate.predict.loader_processes import deaths_explained, load
 from pipeline.evaluate.predict.memory import IN_FLIGHT
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
 from pipeline.evaluate.predict.requirements import keep_freed_memory
@@ -122,23 +122,24 @@ class Predictor:
         stream = load(frames, job.loaders, gpu)
         in_flight: deque[tuple[FrameBatch, Pending]] = deque()
         start = perf_counter()
-        for item in stream:
-            if isinstance(item, BrokenChunk):
-                counts.broken.append((chunks[item.chunk].name, item.reason))
-                if job.order:
-                    break
-                continue
-            if seen in resets:
-                self._reset(start=not seen)
-            seen += len(item.frames)
-            in_flight.append((item, self._classifier.start(item)))
-            if len(in_flight) >= IN_FLIGHT:
+        with deaths_explained(stream):
+            for item in stream:
+                if isinstance(item, BrokenChunk):
+                    counts.broken.append((chunks[item.chunk].name, item.reason))
+                    if job.order:
+                        break
+                    continue
+                if seen in resets:
+                    self._reset(start=not seen)
+                seen += len(item.frames)
+                in_flight.append((item, self._classifier.start(item)))
+                if len(in_flight) >= IN_FLIGHT:
+                    self._collect(chunks, parts, *in_flight.popleft(), counts)
+                counts.seconds += perf_counter() - start
+                yield counts
+                start = perf_counter()
+            while in_flight:
                 self._collect(chunks, parts, *in_flight.popleft(), counts)
-            counts.seconds += perf_counter() - start
-            yield counts
-            start = perf_counter()
-        while in_flight:
-            self._collect(chunks, parts, *in_flight.popleft(), counts)
         yield counts
 
     def _reset(self, start: bool) -> None:
