@@ -182,26 +182,33 @@ def cpu_count() -> int:
     Docker and Kubernetes limit the time on all CPUs, not which of them a process may run on.
     """
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quotas = [*_limits("cpu", "cpu.max"), *_limits("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us")]
+    quotas = [*_limits("cpu", 2, "cpu.max"), *_limits("cpu", 2, "cpu.cfs_quota_us", "cpu.cfs_period_us")]
     return min([usable, *(max(math.ceil(quota / period), 1) for quota, period in quotas if quota >= 0 < period)])
 
 
 def memory_bytes() -> int:
     """Return how much memory this process may use: that of the machine, or less in a limited container or job."""
-    limits = [*_limits("memory", "memory.max"), *_limits("memory", "memory.limit_in_bytes")]
+    limits = [*_limits("memory", 1, "memory.max"), *_limits("memory", 1, "memory.limit_in_bytes")]
     return min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *(limit for (limit,) in limits)])
 
 
-def _limits(controller: str, *files: str) -> Iterator[tuple[int, ...]]:
-    """Yield the numbers in these files of the control group of this process, and of each group that contains it."""
-    with suppress(OSError, ValueError):  # another system
-        for line in OWN_CONTROL_GROUPS.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers in ("", controller) or controller in controllers.split(","):
-                top = CONTROL_GROUP / (controller if controllers else "")
-                for group in (own := top / path.strip("/"), *own.parents[: len(own.parents) - len(top.parents)]):
-                    with suppress(OSError, ValueError):  # without a limit: "max"
-                        yield tuple(int(word) for name in files for word in (group / name).read_text().split())
+def _limits(controller: str, count: int, *files: str) -> Iterator[list[int]]:
+    """Yield the ``count`` numbers in these files of each control group that limits this process."""
+    for group in _control_groups(controller):
+        with suppress(OSError, ValueError):  # without a limit: "max"
+            numbers = [int(word) for name in files for word in (group / name).read_text().split()]
+            if len(numbers) == count:
+                yield numbers
+
+
+def _control_groups(controller: str) -> Iterator[Path]:
+    """Yield the folder of the control group of this process, in both versions, and of each group that contains it."""
+    lines = OWN_CONTROL_GROUPS.read_text().splitlines() if OWN_CONTROL_GROUPS.exists() else []  # Linux only
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        if controller in controllers.split(",") or not controllers:
+            top = CONTROL_GROUP / (controller if controllers else "")
+            own = top / path.strip("/")
+            yield from (own, *own.parents[: len(own.parents) - len(top.parents)])
 
 
 def host_facts() -> dict[str, str]:

@@ -96,7 +96,7 @@ class LocalEngine(Generic[Work, Counts]):
         self._failed_starts: list[WorkerEvent[Counts]] = []
         self._selector = DefaultSelector()
         self._checked = monotonic()
-        self._kills_for_memory = _kills_for_memory()
+        self._explained_kills = _kills_for_memory()
 
     def now(self) -> float:
         """Return the time of the system's monotonic clock."""
@@ -233,8 +233,8 @@ class LocalEngine(Generic[Work, Counts]):
         with suppress(subprocess.TimeoutExpired):
             child.process.wait(_END_S)
         code = child.process.returncode
-        out_of_memory = code == -signal.SIGKILL and _kills_for_memory() > self._kills_for_memory
-        self._kills_for_memory += out_of_memory
+        out_of_memory = code == -signal.SIGKILL and _kills_for_memory() > self._explained_kills
+        self._explained_kills += out_of_memory
         printed = child.stderr_tail.decode(errors="replace").strip().splitlines()
         causes = ["out of memory"] if out_of_memory else [_exit_text(code), *printed[-1:]]
         reason = ": ".join(["the worker process died", *causes])

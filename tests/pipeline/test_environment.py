@@ -66,6 +66,7 @@ def test_closed_standard_output_is_not_reused_for_another_file(small_source: Pat
         ({"cpu.max": "900000 100000\n"}, 4),
         ({"cpu.max": "max 100000\n"}, 4),
         ({"cpu.max": "damaged"}, 4),
+        ({"cpu.max": "100000\n"}, 4),
         ({"a/cpu.max": "max 100000\n", "cpu.max": "300000 100000\n"}, 3),
         ({"a/cpu.max": "100000 100000\n", "b/cpu.max": "50000 100000\n", "cpu.max": "max 100000\n"}, 1),
         ({"cpu/x/cpu.cfs_quota_us": "200000\n", "cpu/x/cpu.cfs_period_us": "100000\n"}, 2),

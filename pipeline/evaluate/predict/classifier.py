@@ -14,7 +14,6 @@ from pipeline.errors import UserError, is_exhausted
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
-from pipeline.evaluate.predict.loader_processes import is_death
 from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.evaluate.results.predictions import Outputs
@@ -187,8 +186,6 @@ class Classifier:
         except (UserError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also SystemExit, which would end the command with exit code 0
-            if is_death(error):
-                raise
             if is_exhausted(error):
                 raise MemoryError(torch_message(error)) from error
             side = " x ".join(map(str, values.shape[:1:-1]))

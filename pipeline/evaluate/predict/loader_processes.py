@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
 from multiprocessing import get_context
 from multiprocessing.synchronize import Semaphore
 from types import ModuleType
@@ -124,15 +125,21 @@ def load(stream: FrameStream, processes: int, gpu: torch.device | None = None) -
 
 @contextmanager
 def deaths_explained(loaded: Generator[Any]) -> Iterator[None]:
-    """Raise what ``load`` raises if a loader process dies while its batches are used in the block."""
+    """Raise what ``load`` raises if a loader process dies while its batches are used in the block.
+
+    PyTorch interrupts whatever the main thread is doing, such as a model, which then seems to fail.
+    """
     try:
         yield
-    except RuntimeError as error:
-        loaded.throw(error)
+    except Exception as error:
+        death = next(filter(_is_death, (error, error.__cause__)), None)
+        if death is None or getgeneratorstate(loaded) == GEN_CLOSED:  # closed by this error
+            raise
+        loaded.throw(death)
 
 
-def is_death(error: BaseException) -> bool:
-    """Return whether a loader process died. PyTorch raises this error in whatever the main thread is doing."""
+def _is_death(error: BaseException | None) -> bool:
+    """Return whether this is PyTorch's error for a loader process that died."""
     return isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker")
 
 
@@ -168,7 +175,7 @@ def _from_processes(stream: FrameStream, workers: int, gpu: torch.device | None)
         except RuntimeError as error:  # of torch, if a loader process fails or died
             if _SHARED_MEMORY in str(error):
                 raise UserError(_NO_SHARED_MEMORY) from error
-            if not is_death(error):
+            if not _is_death(error):
                 raise
             if any(each.exitcode == 1 for each in batches._workers):
                 raise MemoryError(str(error)) from error  # an exception of Python outside of what reads images
