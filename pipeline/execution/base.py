@@ -46,19 +46,18 @@ class WorkerStarted:
 class WorkerFailed:
     """A worker could not be started, or its attempt ended with an exception.
 
-    ``error`` is the cause if the user can fix it or a store does not answer.
+    ``error`` is the cause if the user can fix it or a store does not answer. ``out_of_memory`` tells whether the memory
+    was not enough for all workers.
     """
 
     worker: int
     reason: str
     error: UserError | UnreachableError | None = None
-
-
-@dataclass(frozen=True)
-class WorkerDied(WorkerFailed):
-    """A worker process ended unexpectedly, perhaps because the memory for all workers was not enough."""
-
     out_of_memory: bool = False
+
+
+class WorkerDied(WorkerFailed):
+    """A worker process ended unexpectedly."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from time import monotonic
 from typing import Any, Generic
@@ -27,7 +26,7 @@ from pipeline.execution.base import (
     WorkerStarted,
 )
 from pipeline.execution.local_worker import LENGTH, frame
-from pipeline.execution.processes import WORKER_ENVIRONMENT
+from pipeline.execution.processes import OUT_OF_MEMORY, WORKER_ENVIRONMENT, MemoryKills
 from pipeline.execution.work import Attempt, Counts, Work
 from pipeline.software import installation
 
@@ -37,9 +36,6 @@ of a worker may keep it open."""
 
 _END_S = 5.0
 """Maximum time to wait for a killed process to end, in seconds."""
-
-KERNEL_COUNTERS = Path("/proc/vmstat")
-"""File with the counters of Linux."""
 
 _READ_BYTES, _STDERR_BYTES = 2**16, 2000
 """Number of bytes to read at a time, and to keep from the end of a worker's standard error."""
@@ -96,7 +92,7 @@ class LocalEngine(Generic[Work, Counts]):
         self._failed_starts: list[WorkerEvent[Counts]] = []
         self._selector = DefaultSelector()
         self._checked = monotonic()
-        self._explained_kills = _kills_for_memory()
+        self._memory_kills = MemoryKills()
 
     def now(self) -> float:
         """Return the time of the system's monotonic clock."""
@@ -233,12 +229,10 @@ class LocalEngine(Generic[Work, Counts]):
         with suppress(subprocess.TimeoutExpired):
             child.process.wait(_END_S)
         code = child.process.returncode
-        out_of_memory = code == -signal.SIGKILL and _kills_for_memory() > self._explained_kills
-        self._explained_kills += out_of_memory
+        if code == -signal.SIGKILL and self._memory_kills.explain_death():
+            return WorkerDied(worker, OUT_OF_MEMORY, out_of_memory=True)
         printed = child.stderr_tail.decode(errors="replace").strip().splitlines()
-        causes = ["out of memory"] if out_of_memory else [_exit_text(code), *printed[-1:]]
-        reason = ": ".join(["the worker process died", *causes])
-        return WorkerDied(worker, reason, out_of_memory=out_of_memory)
+        return WorkerDied(worker, ": ".join(["the worker process died", _exit_text(code), *printed[-1:]]))
 
 
 _SPARE: list[subprocess.Popen[bytes]] = []
@@ -320,14 +314,6 @@ def _complete_answers(answers: bytearray) -> Iterator[tuple[Any, ...]]:
         content = bytes(answers[LENGTH.size : end])
         del answers[:end]
         yield pickle.loads(content)
-
-
-def _kills_for_memory() -> int:
-    """Return how many processes of this machine Linux has killed so far because memory ran out; 0 if unknown."""
-    with suppress(OSError):
-        lines = (line.split() for line in KERNEL_COUNTERS.read_text().splitlines())
-        return next((int(count) for name, count in lines if name == "oom_kill"), 0)
-    return 0
 
 
 def _exit_text(code: int | None) -> str:

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import MappingProxyType
 
 from pipeline.errors import UserError
@@ -20,6 +21,33 @@ WORKER_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{_MALLOC_THRESHOLDS}"}
 )
 """Environment variables of local workers. They make glibc request huge pages (madvise) and reuse freed memory."""
+
+KERNEL_COUNTERS = Path("/proc/vmstat")
+"""File with the counters of Linux."""
+
+OUT_OF_MEMORY = "the worker process died: out of memory"
+"""Reason of the death of a worker that was killed because memory ran out."""
+
+
+class MemoryKills:
+    """The processes that Linux kills from now on because memory runs out. Each explains the death of one worker."""
+
+    def __init__(self) -> None:
+        self._explained = _kills_for_memory()
+
+    def explain_death(self) -> bool:
+        """Return whether Linux has killed another process of this machine, which was then the worker."""
+        new = _kills_for_memory() > self._explained
+        self._explained += new
+        return new
+
+
+def _kills_for_memory() -> int:
+    """Return how many processes of this machine Linux has killed so far because memory ran out; 0 if unknown."""
+    with suppress(OSError):
+        lines = (line.split() for line in KERNEL_COUNTERS.read_text().splitlines())
+        return next((int(count) for name, count in lines if name == "oom_kill"), 0)
+    return 0
 
 
 def default_workers() -> int:

@@ -20,6 +20,7 @@ from pipeline.execution.base import (
     WorkerReported,
     WorkerStarted,
 )
+from pipeline.execution.processes import OUT_OF_MEMORY, MemoryKills
 from pipeline.execution.ray_cluster import early_cluster, import_ray
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Counts, Event, Progress, Reading, Work
@@ -102,6 +103,7 @@ class RayEngine(Generic[Work, Counts]):
         self._workers: dict[Any, int] = {}
         """Pending answer -> worker."""
         self._starting: set[int] = set()
+        self._memory_kills = MemoryKills()
 
     def now(self) -> float:
         """Return the time of the system's monotonic clock."""
@@ -153,8 +155,7 @@ class RayEngine(Generic[Work, Counts]):
             return AttemptFinished(worker)
         except self._ray.exceptions.RayError as error:
             self._forget(worker)
-            died = isinstance(error, self._ray.exceptions.ActorDiedError)
-            return (WorkerDied if died else WorkerFailed)(worker, _reason(error), _known(error))
+            return self._failure(worker, error)
 
     def _start_event(self, worker: int, answer: Any) -> WorkerStarted | WorkerFailed:
         self._starting.discard(worker)
@@ -163,13 +164,24 @@ class RayEngine(Generic[Work, Counts]):
             place, differences = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self.kill(worker)
-            return WorkerFailed(worker, _reason(error), _known(error))
+            return self._failure(worker, error)
         if differences:
             raise UserError(
                 f"{place} would run different code than this command: {'; '.join(differences)}. Install the same "
                 "versions there, and start the Ray cluster from that environment"
             )
         return WorkerStarted(worker, place)
+
+    def _failure(self, worker: int, error: BaseException) -> WorkerFailed:
+        """Return the event for a Ray error of a worker, which Ray or Linux may have killed for want of memory."""
+        if isinstance(error, self._ray.exceptions.OutOfMemoryError):
+            reason = f"{OUT_OF_MEMORY} (Ray kills workers before a machine has no memory left)"
+            return WorkerFailed(worker, reason, out_of_memory=True)  # no image is at fault
+        if not isinstance(error, self._ray.exceptions.ActorDiedError):
+            return WorkerFailed(worker, _reason(error), _known(error))
+        if self._memory_kills.explain_death():
+            return WorkerDied(worker, OUT_OF_MEMORY, out_of_memory=True)
+        return WorkerDied(worker, _reason(error), _known(error))
 
 
 class _Actor:

@@ -214,9 +214,10 @@ class Scheduler(Generic[Work, Counts]):
             if event.error and self._failed_starts >= MAX_ATTEMPTS:
                 raise UserError(f"cannot start any worker: {event.error}")
             if self._failed_starts >= MAX_FAILED_STARTS:
+                remedy = "Free some memory" if event.out_of_memory else self._engine.remedy
                 raise UnfinishedError(
-                    f"{reason} ({MAX_FAILED_STARTS} times in a row); finished work is kept. {self._engine.remedy}, "
-                    "then run the same command again"
+                    f"{reason} ({MAX_FAILED_STARTS} times in a row); finished work is kept. {remedy}, then run the "
+                    "same command again"
                 )
             if self._waiting:
                 yield self._failed(self._waiting.popleft(), replace(event, reason=reason))
@@ -278,7 +279,7 @@ class Scheduler(Generic[Work, Counts]):
         counted.
         """
         reason, attempt = event.reason, record.failures + 1
-        if isinstance(event, WorkerDied) and event.out_of_memory and self.workers > 1:
+        if event.out_of_memory and self.workers > 1:
             self.workers -= 1
             reason = f"{reason}; going on with {counted(self.workers, 'worker')}"
         else:

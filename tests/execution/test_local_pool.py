@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from pipeline.errors import UnreachableError, UserError
-from pipeline.execution import local_pool, scheduler
+from pipeline.execution import local_pool, processes, scheduler
 from pipeline.execution.local_pool import GPUS_VARIABLE, LocalEngine, gpu_of, spare_process
 from pipeline.execution.pools import Crew, open_pool
 from pipeline.execution.processes import WORKER_ENVIRONMENT
@@ -97,7 +97,7 @@ def test_unrelated_deaths_quarantine_no_image(tmp_path: Path, end: int, reason: 
 def test_a_death_counts_as_out_of_memory_if_the_kernel_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel has killed one process of this machine while two of the run were killed."""
     (counters := tmp_path / "vmstat").write_text("pgfault 5\noom_kill 7\n")
-    monkeypatch.setattr(local_pool, "KERNEL_COUNTERS", counters)
+    monkeypatch.setattr(processes, "KERNEL_COUNTERS", counters)
     faults = Fault("a.left", signal.SIGKILL, once=True), Fault("c.left", signal.SIGKILL, once=True)
     with local_pool_of(FaultPlan(faults, tmp_path), FaultyWorker) as pool:
         counters.write_text("pgfault 6\noom_kill 8\n")

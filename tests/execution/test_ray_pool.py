@@ -18,11 +18,21 @@ import psutil
 import pytest
 
 from pipeline.errors import UnfinishedError, UnreachableError
-from pipeline.execution import ray_cluster, ray_pool, scheduler
+from pipeline.execution import processes, ray_cluster, ray_pool, scheduler
 from pipeline.execution.ray_cluster import can_store_token, cluster, early_cluster
 from pipeline.execution.ray_pool import RayEngine, RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
-from tests.factories.faulty_workers import ALL, ITEMS, UNREACHABLE, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
+from tests.factories.faulty_workers import (
+    ALL,
+    ITEMS,
+    UNREACHABLE,
+    Done,
+    Fault,
+    FaultPlan,
+    FaultyWorker,
+    PoolReport,
+    run_all,
+)
 from tests.factories.processes import is_ray_worker
 
 pytestmark = pytest.mark.large
@@ -73,6 +83,48 @@ def test_work_that_fails_without_a_suspect_is_given_up(
     assert len(report.failed) == (MAX_ATTEMPTS - 1) * len(given_up)
     assert report.done.samples == Counter(sample for sample in ALL if fault.at == "b" and sample[0] in "def")
     assert all(("no answer" in lost.reason) == (fault.signal is None) for lost in report.lost)
+
+
+def run_beside_a_kill(folder: Path) -> PoolReport:
+    """Run work while two workers are killed, of which the kernel says that it has killed one."""
+    processes.KERNEL_COUNTERS = folder / "vmstat"
+    processes.KERNEL_COUNTERS.write_text("oom_kill 7\n")
+    faults = Fault("a.left", signal.SIGKILL, once=True), Fault("c.left", signal.SIGKILL, once=True)
+    engine = RayEngine[tuple[str, ...], Done](FaultyWorker, FaultPlan(faults, folder))
+    processes.KERNEL_COUNTERS.write_text("oom_kill 8\n")
+    pool = RayPool(engine, WORKERS, {})
+    report = run_all(pool)
+    pool.close()
+    return report
+
+
+def test_a_death_counts_as_out_of_memory_if_the_kernel_says_so(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
+    report = driver.submit(run_beside_a_kill, tmp_path).result()
+    assert (report.done.samples, report.lost) == (Counter(ALL), [])
+    first, second = (event.reason for event in report.failed)
+    assert first == "the worker process died: out of memory; going on with 1 worker"
+    assert "worker process has died" in second
+
+
+def test_a_run_on_a_machine_with_little_memory_left_ends_with_the_reason(tmp_path: Path) -> None:
+    """Ray kills all workers of this machine, which are suspended, because its limit is below the memory in use."""
+    program = """
+import sys
+from pathlib import Path
+from pipeline.execution.ray_cluster import cluster
+from pipeline.execution.ray_pool import RayEngine, RayPool
+from tests.factories.faulty_workers import ITEMS, Fault, FaultPlan, FaultyWorker, run_all
+with cluster(2, None) as workers:
+    faults = tuple(Fault(images[0], 19) for images in ITEMS)
+    pool = RayPool(RayEngine(FaultyWorker, FaultPlan(faults, Path(sys.argv[1]))), workers, {})
+    reasons = {lost.reason.removeprefix("cannot start a worker: ") for lost in run_all(pool).lost}
+    print(*reasons, pool.workers, sep=" | ")
+"""
+    environment = {**os.environ, "RAY_memory_usage_threshold": "0.001"}
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=100)
+    reason = "the worker process died: out of memory (Ray kills workers before a machine has no memory left)"
+    assert f"{reason} | 1" in ran.stderr.splitlines()
 
 
 def test_a_store_that_does_not_answer_ends_the_run(driver: ProcessPoolExecutor, tmp_path: Path) -> None:

@@ -21,12 +21,15 @@ def test_work_goes_to_the_worker_that_starts_first() -> None:
 
 
 def failing(
-    error: UserError | UnreachableError | None = None, until: int = 10**9
+    error: UserError | UnreachableError | None = None, until: int = 10**9, out_of_memory: bool = False
 ) -> Callable[[int], list[tuple[float, WorkerEvent[Done]]]]:
     """Return a script where the start of all workers before ``until`` fails."""
-    return lambda worker: [
-        (1.0, WorkerFailed(worker, "no memory", error) if worker < until else WorkerStarted(worker, f"worker {worker}"))
-    ]
+
+    def start(worker: int) -> list[tuple[float, WorkerEvent[Done]]]:
+        failed = WorkerFailed(worker, "no memory", error, out_of_memory)
+        return [(1.0, failed if worker < until else WorkerStarted(worker, f"worker {worker}"))]
+
+    return start
 
 
 def test_a_failed_start_counts_as_a_failure_of_the_next_item() -> None:
@@ -35,11 +38,19 @@ def test_a_failed_start_counts_as_a_failure_of_the_next_item() -> None:
     assert [event.reason for event in outcome.of(Failed)] == ["cannot start a worker: no memory"] * (MAX_ATTEMPTS - 1)
 
 
-def test_repeated_failed_starts_stop_the_run() -> None:
-    with pytest.raises(
-        UnfinishedError, match=rf"no memory \({MAX_FAILED_STARTS} times in a row\).*Write another script"
-    ):
-        run([(name,) for name in "abcdefgh"], 2, start=failing())
+@pytest.mark.parametrize(("out_of_memory", "remedy"), [(False, "Write another script"), (True, "Free some memory")])
+def test_repeated_failed_starts_stop_the_run(out_of_memory: bool, remedy: str) -> None:
+    with pytest.raises(UnfinishedError, match=rf"no memory \({MAX_FAILED_STARTS} times in a row\).*kept\. {remedy}"):
+        run([(name,) for name in "abcdefgh"], 2, start=failing(out_of_memory=out_of_memory))
+
+
+def test_a_start_that_needs_too_much_memory_counts_for_no_item() -> None:
+    outcome = run(ITEMS, 3, start=failing(until=2, out_of_memory=True))
+    assert (outcome.done, outcome.scheduler.workers) == (ALL, 1)
+    assert [(event.attempt, event.reason.rpartition(": ")[2]) for event in outcome.of(Failed)] == [
+        (1, "no memory; going on with 2 workers"),
+        (1, "no memory; going on with 1 worker"),
+    ]
 
 
 def test_user_errors_at_start_stop_the_run_earlier() -> None:
