@@ -92,12 +92,8 @@ def _loopback_kept(ray: Any, address: str) -> Iterator[None]:
     with suppress(ValueError):
         host = "localhost" if ipaddress.ip_address(host).is_loopback else host
     constants = ray._private.ray_constants
-    before = constants.ENABLE_RAY_CLUSTER
-    constants.ENABLE_RAY_CLUSTER = before and host != "localhost"
-    try:
+    with _replaced(constants, "ENABLE_RAY_CLUSTER", host != "localhost"):
         yield
-    finally:
-        constants.ENABLE_RAY_CLUSTER = before
 
 
 class _Cluster:
@@ -229,6 +225,8 @@ def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
     if folder:
         options["_temp_dir"] = str(folder)
     mark = stack.enter_context(guarded(folder, kill=True))
+    # Ray would print a page about each dead worker, whose death the events of the pool tell.
+    stack.enter_context(_replaced(ray._private.worker, "print_to_stdstream", _do_nothing))
     stack.callback(ray.shutdown)
     token = {} if can_store_token() else {"RAY_AUTH_TOKEN": _token()}
     with environment({**mark, **token}), _few_processes(ray):
@@ -256,15 +254,26 @@ def _few_processes(ray: Any) -> Iterator[None]:
         *((node, name, _do_nothing) for name in ("start_api_server", "start_log_monitor", "start_monitor")),
     ]
     with ExitStack() as stack:
-        for owner, name, replacement in replacements:
-            if found := getattr(owner, name, None):  # another version of Ray may have none of that name
-                setattr(owner, name, replacement)
-                stack.callback(setattr, owner, name, found)
+        for replacement in replacements:
+            stack.enter_context(_replaced(*replacement))
         yield
 
 
+@contextmanager
+def _replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
+    """Replace a function of Ray in the block. Another version of Ray may have none of that name."""
+    found = getattr(owner, name, None)
+    if found:
+        setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        if found:
+            setattr(owner, name, found)
+
+
 def _do_nothing(*_: Any, **__: Any) -> None:
-    """Start no process, or use no runtime environment."""
+    """Start no process, print nothing, or use no runtime environment."""
 
 
 def _start_without_agents(start: Callable[..., Any], raylet: Any, command: list[str], *args: Any, **kwargs: Any) -> Any:

@@ -212,6 +212,22 @@ with cluster(1, None):
     assert own == of_worker
 
 
+def test_ray_prints_nothing_about_a_worker_that_died(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from pipeline.execution.ray_cluster import cluster
+from pipeline.execution.ray_pool import RayEngine, RayPool
+from tests.factories.faulty_workers import Fault, FaultPlan, FaultyWorker, run_all
+with cluster(1, None):
+    engine = RayEngine(FaultyWorker, FaultPlan((Fault("b", 9, once=True),), Path(sys.argv[1])))
+    print(len(run_all(RayPool(engine, 1, {})).failed))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    assert (ran.stdout, ran.stderr) == ("", "1\n")
+
+
 @pytest.mark.parametrize("function", ["test_nothing", "run_all"])
 def test_actors_started_early_are_used_even_if_they_cannot_load(tmp_path: Path, function: str) -> None:
     """The only CPU is taken by an early actor, so a second actor would not start."""
