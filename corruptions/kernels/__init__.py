@@ -8,6 +8,7 @@ import fcntl
 import importlib
 import platform
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from threading import Lock
@@ -112,7 +113,8 @@ class _Cache(FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         with open(COMPILED / "lock", "a", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            with suppress(OSError):  # without locks, a lost kernel is compiled again
+                fcntl.flock(lock, fcntl.LOCK_EX)
             super().save_overload(sig, data)
 
 

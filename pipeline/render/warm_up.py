@@ -5,7 +5,7 @@ import hashlib
 import platform
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
@@ -59,7 +59,8 @@ def _compile_lock(recipe: Recipe) -> Iterator[TextIO]:
     key = (*machine, recipe.profile, recipe.prepare, recipe.transforms, recipe.encoder, files)
     name = f"{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.lock"
     with open(COMPILED / name, "a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(OSError):  # the file system has no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         yield file
 

@@ -1,4 +1,4 @@
-"""A lock for stores without kernel locks: a ticket, which only one build can write and which it renews.
+"""A lock for stores without kernel locks, in a bucket or a folder: a ticket, which only one build writes and renews.
 
 A build lists the tickets. If one of them is renewed while it waits, another build is alive, and it stops. Otherwise it
 writes the ticket with the next number, by a write that fails if the file exists: of builds that start together, one
@@ -24,7 +24,7 @@ RENEWAL_S = 5.0
 TIMEOUT_S = 20.0
 """Seconds without a renewal after which a build is considered dead."""
 
-_FOLDER = ".lock"
+_FOLDER = ".lease"
 
 
 class Files(Store, Protocol):
@@ -43,7 +43,7 @@ def lease(files: Files) -> Iterator[None]:
     dead = set(check_lease(files))
     with _ticket(files, dead) as own:
         if set(files.listing(_FOLDER, "")) - dead - {own}:
-            raise _refusal(files)
+            raise another_build(files.root)
         for ticket in dead:
             files.remove(ticket)
         yield
@@ -53,7 +53,7 @@ def check_lease(files: Files) -> Collection[str]:
     """Return the tickets of builds that were killed. Raise UserError if a build holds the lock. Write nothing."""
     tickets = files.listing(_FOLDER, "")
     if any(_is_alive(files, ticket) for ticket in tickets):
-        raise _refusal(files)
+        raise another_build(files.root)
     return tickets
 
 
@@ -82,7 +82,7 @@ def _written(files: Files, others: Collection[str]) -> str:
     own = f"{_FOLDER}/{1 + max((int(number) for number in numbers if number.isdecimal()), default=0)}"
     name = uuid.uuid4().hex
     if not files.create(name.encode(), own):
-        raise _refusal(files)
+        raise another_build(files.root)
     if not files.create(b"overwritten", own):
         return own
     files.publish_bytes(b"unique", f"{own}-{name}")
@@ -108,5 +108,6 @@ def _is_alive(files: Files, ticket: str) -> bool:
     return False
 
 
-def _refusal(files: Files) -> UserError:
-    return UserError(f"another build is writing to {files.root}: wait for it to finish, or choose another folder")
+def another_build(root: str) -> UserError:
+    """Return the error if another build holds the lock of a store."""
+    return UserError(f"another build is writing to {root}: wait for it to finish, or choose another folder")

@@ -11,11 +11,13 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage.base import LARGEST_READ, FolderEntry, Store, path_sort_key, skip_nothing
+from pipeline.storage.lease import another_build, check_lease, lease
 from pipeline.storage.locations import is_url, local_path
 
 _SCRATCH = ".partial"
@@ -26,6 +28,9 @@ _NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 MAX_OPEN_FILES = 128
 """Number of files that a store keeps open for random access."""
+
+_NO_LOCKS = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK})
+"""Error codes of file systems without kernel locks, such as Lustre mounted without them."""
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -236,6 +241,22 @@ class LocalStore(Store):
             os.close(handle)
         os.replace(written, target)
 
+    def create(self, data: bytes, name: str) -> bool:
+        """Write a small file unless it exists. Return whether its content is ``data`` now."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError), open(path, "xb") as file:
+            file.write(data)
+        return self.read(name) == data
+
+    def modified(self, name: str) -> datetime | None:
+        """Return when a file was last written, by the clock of the file system, or None if it does not exist."""
+        try:
+            with self.open(name) as file:  # a network file system answers this without its cache
+                return datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
+        except FileNotFoundError:
+            return None
+
     def remove(self, name: str) -> None:
         """Delete a file if it exists."""
         self.path(name).unlink(missing_ok=True)
@@ -244,7 +265,8 @@ class LocalStore(Store):
     def exclusive(self) -> Iterator[None]:
         """Lock the store for one build, and delete temporary files that an earlier build left.
 
-        The kernel releases the lock when the process ends for any reason.
+        The kernel releases the lock when the process ends for any reason. A lease replaces it on a file system without
+        locks.
 
         Raises:
             UserError: Another build holds the lock, or the folder is not writable.
@@ -253,7 +275,7 @@ class LocalStore(Store):
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._lock_file_error(error) from error
-        with self._locked(os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX):
+        with self._locked(os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX) or lease(self):
             shutil.rmtree(self._folder / _SCRATCH, ignore_errors=True)
             try:
                 yield
@@ -270,10 +292,18 @@ class LocalStore(Store):
         if fault:
             raise self._write_error(fault)
         with suppress(FileNotFoundError):
-            self._locked(os.O_RDONLY, fcntl.LOCK_SH).close()
+            lock = self._locked(os.O_RDONLY, fcntl.LOCK_SH)
+            if lock:
+                lock.close()
+            else:
+                check_lease(self)
 
-    def _locked(self, flags: int, kind: int) -> BinaryIO:
-        """Open the lock file and lock it until it is closed. Raise UserError if another build holds the lock."""
+    def _locked(self, flags: int, kind: int) -> BinaryIO | None:
+        """Open the lock file and lock it until it is closed. Return None if the file system has no locks.
+
+        Raises:
+            UserError: Another build holds the lock, or the file cannot be opened.
+        """
         try:
             lock = os.fdopen(os.open(self._folder / _LOCK, flags | _NO_LINK, 0o666), "rb")
         except FileNotFoundError:
@@ -282,11 +312,13 @@ class LocalStore(Store):
             raise self._lock_file_error(error) from error
         try:
             fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
             lock.close()
-            raise UserError(
-                f"another build is writing to {self.root}: wait for it to finish, or choose another folder"
-            ) from None
+            if error.errno in _NO_LOCKS:
+                return None
+            if isinstance(error, BlockingIOError):
+                raise another_build(self.root) from None
+            raise
         return lock
 
     def free(self) -> int:

@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TextIO
@@ -29,7 +30,8 @@ def temporary_folder() -> Path:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         held = open(folder / _MARK, "w")  # noqa: SIM115 - stays open until the process ends
-        fcntl.flock(held, fcntl.LOCK_EX)
+        with suppress(OSError):  # without locks, no other process deletes the folder
+            fcntl.flock(held, fcntl.LOCK_EX)
         if (folder / _MARK).exists():  # another process may have deleted the folder before it was locked
             _HELD.append(held)
             atexit.register(_delete, folder, os.getpid())

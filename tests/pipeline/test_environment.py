@@ -16,7 +16,8 @@ from pipeline import software
 from pipeline.execution.processes import default_workers
 from pipeline.storage import trusted_locations
 from tests.conftest import RAY, ROOT, Run
-from tests.factories.commands import PROGRAM, python
+from tests.factories.commands import ONE_WORKER, PROGRAM, python
+from tests.pipeline.test_storage import WITHOUT_LOCKS
 
 AS_NOBODY = """
 import os
@@ -220,6 +221,18 @@ def test_file_names_with_unusual_spaces_are_accepted(tmp_path: Path, robustshard
     assert robustshards.facts("plan", "tiny-imagenet-c", "--source", tmp_path, "--only", "contrast")["images"] == len(
         names
     )
+
+
+@pytest.mark.large
+def test_a_build_on_file_systems_without_locks(small_source: Path, tmp_path: Path) -> None:
+    """Lustre is often mounted without them. Nothing is compiled before."""
+    program = f"{WITHOUT_LOCKS}from pipeline.cli.start import main; main()"
+    out, environment = tmp_path / "out", {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    arguments = ["build", "tiny-imagenet-c", "--source", small_source, "--out", out, "--only", "contrast"]
+    done = python("-c", program, *arguments, *ONE_WORKER, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert run(f"verify {out}").stdout.startswith("checked 30 samples")
+    assert not list((out / ".lease").iterdir())
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becoming another user needs root")

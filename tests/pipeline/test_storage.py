@@ -1,6 +1,7 @@
 """Error handling of stores: failed networks, damaged uploads, and concurrent or killed builds."""
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
@@ -203,15 +205,39 @@ def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "TIMEOUT_S", 6.0)
 
 
-def test_a_second_build_is_refused_until_the_first_ends(store: UrlStore, short_timeouts: None) -> None:
-    with store.exclusive(), pytest.raises(UserError, match="another build is writing"), store.exclusive():
+WITHOUT_LOCKS = """
+import errno, fcntl, os
+def flock(file, kind):
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+fcntl.flock = flock
+"""
+"""Program that makes file systems behave as without kernel locks."""
+
+
+@pytest.fixture(params=["URL", "folder without kernel locks"])
+def leased(
+    request: pytest.FixtureRequest, store: UrlStore, short_timeouts: None, monkeypatch: pytest.MonkeyPatch
+) -> UrlStore | LocalStore:
+    """Return a store that a lease locks."""
+    if request.param == "URL":
+        return store
+    monkeypatch.setattr(fcntl, "flock", fcntl.flock)  # restores it
+    exec(WITHOUT_LOCKS, {})
+    return LocalStore(store.root.removeprefix("file://"))
+
+
+def test_a_second_build_is_refused_until_the_first_ends(leased: UrlStore | LocalStore) -> None:
+    leased.check_exclusive()
+    with leased.exclusive(), pytest.raises(UserError, match="another build is writing"), leased.exclusive():
         pass
-    with store.exclusive():
-        assert list(store.listing(".lock", "")) == [".lock/1"]
-    assert store.listing(".lock", "") == {}
+    with leased.exclusive():
+        assert list(leased.listing(".lease", "")) == [".lease/1"]
+        with pytest.raises(UserError, match="another build is writing"):
+            leased.check_exclusive()
+    assert leased.listing(".lease", "") == {}
 
 
-def builds_at_once(store: UrlStore) -> list[int]:
+def builds_at_once(store: UrlStore | LocalStore) -> list[int]:
     """Start four builds together. Return those that got the lease; the others were refused."""
     together, others_refused = Barrier(4), Event()
     inside: list[int] = []
@@ -235,8 +261,8 @@ def builds_at_once(store: UrlStore) -> list[int]:
     return inside
 
 
-def test_one_of_simultaneous_builds_gets_the_lease(store: UrlStore, short_timeouts: None) -> None:
-    assert len(builds_at_once(store)) == 1
+def test_one_of_simultaneous_builds_gets_the_lease(leased: UrlStore | LocalStore) -> None:
+    assert len(builds_at_once(leased)) == 1
 
 
 def test_a_store_that_overwrites_gives_the_lease_to_at_most_one_build(
@@ -252,11 +278,11 @@ def test_a_store_that_overwrites_gives_the_lease_to_at_most_one_build(
         pass
 
 
-def test_a_file_is_created_once(store: UrlStore) -> None:
-    assert store.create(b"first", "a/x")
-    assert not store.create(b"second", "a/x")
-    assert store.create(b"first", "a/x"), "an earlier attempt wrote it"
-    assert store.read("a/x") == b"first"
+def test_a_file_is_created_once(leased: UrlStore | LocalStore) -> None:
+    assert leased.create(b"first", "a/x")
+    assert not leased.create(b"second", "a/x")
+    assert leased.create(b"first", "a/x"), "an earlier attempt wrote it"
+    assert leased.read("a/x") == b"first"
 
 
 HOLDER = """
@@ -282,6 +308,25 @@ def test_the_lease_of_a_killed_build_expires(store: UrlStore, short_timeouts: No
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not scratch.exists(), "what a killed process wrote aside was left behind"
     assert not Path(done.stdout.strip()).exists(), "a process that ended left its folder behind"
+
+
+@pytest.mark.slow
+def test_the_lease_of_a_killed_build_on_a_folder_expires(tmp_path: Path, short_timeouts: None) -> None:
+    """The folder is on a file system without kernel locks."""
+    store = LocalStore(str(tmp_path))
+    program = f"{WITHOUT_LOCKS}{HOLDER}"
+    holder = subprocess.Popen([sys.executable, "-c", program, store.root], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout
+    scratch = Path(holder.stdout.readline().strip())
+    (scratch / "unfinished").touch()
+    with patch("fcntl.flock", side_effect=OSError(errno.ENOLCK, "No locks available")):
+        with pytest.raises(UserError, match="another build is writing"), store.exclusive():
+            pass
+        holder.kill()
+        holder.communicate()
+        with store.exclusive():
+            assert not scratch.exists()
+    assert store.listing(".lease", "") == {}
 
 
 def test_a_location_that_cannot_be_read_is_not_called_missing(tmp_path: Path) -> None:

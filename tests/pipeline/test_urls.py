@@ -62,7 +62,7 @@ def test_a_build_from_s3_to_s3_has_the_same_bytes(
 ) -> None:
     assert digests_at(s3, "data", tmp_path) == data_digests(built_once)
     left = s3.files().find(f"{s3.bucket}/data")
-    assert not [name for name in left if "/.lock/" in name or "/.partial/" in name]
+    assert not [name for name in left if "/.lease/" in name or "/.partial/" in name]
     (record,) = (tmp_path / "runs").glob("*.json")
     assert json.loads(record.read_text())["source"] == f"{s3.url}/photographs"
     assert "testing" not in record.read_text(), "a credential was recorded"
