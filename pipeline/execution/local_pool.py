@@ -26,7 +26,7 @@ from pipeline.execution.base import (
     WorkerStarted,
 )
 from pipeline.execution.local_worker import LENGTH, frame
-from pipeline.execution.processes import OUT_OF_MEMORY, WORKER_ENVIRONMENT, MemoryKills
+from pipeline.execution.processes import NOT_BOUND, OUT_OF_MEMORY, WORKER_ENVIRONMENT, MemoryKills
 from pipeline.execution.work import Attempt, Counts, Work
 from pipeline.software import installation
 
@@ -280,7 +280,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def worker_environment(gpu: str | None) -> dict[str, str]:
     """Return the environment variables of a worker: those of this process, one thread per library, and its GPU."""
     paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # an empty entry means the current folder
-    own = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths)), "PYTHONSAFEPATH": "1"}
+    own = {**NOT_BOUND, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths)), "PYTHONSAFEPATH": "1"}
     own["PYTHONUTF8"] = str(sys.flags.utf8_mode)
     if gpu is not None:
         own[GPUS_VARIABLE] = gpu

@@ -22,6 +22,10 @@ WORKER_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 )
 """Environment variables of local workers. They make glibc request huge pages (madvise) and reuse freed memory."""
 
+NOT_BOUND: Mapping[str, str] = MappingProxyType({"OMP_PROC_BIND": "false"})
+"""Environment variable, set before torch is loaded, that keeps OpenMP from binding threads to CPUs, as clusters may ask
+it to: the threads of all processes would share the first ones."""
+
 KERNEL_COUNTERS = Path("/proc/vmstat")
 """File with the counters of Linux."""
 

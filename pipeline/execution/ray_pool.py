@@ -20,7 +20,7 @@ from pipeline.execution.base import (
     WorkerReported,
     WorkerStarted,
 )
-from pipeline.execution.processes import OUT_OF_MEMORY, MemoryKills
+from pipeline.execution.processes import NOT_BOUND, OUT_OF_MEMORY, MemoryKills
 from pipeline.execution.ray_cluster import early_cluster, import_ray
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Counts, Event, Progress, Reading, Work
@@ -200,6 +200,7 @@ class _Actor:
         """
         from ray import cloudpickle
 
+        os.environ.update(NOT_BOUND)
         os.environ["PYTHONSAFEPATH"] = "1"  # child processes must not import from the current folder
         place = f"process {os.getpid()} on {socket.gethostname()}"
         differences = owner.differences()

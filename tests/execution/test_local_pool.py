@@ -145,12 +145,13 @@ def facts(gpus: int = 0) -> WorkerFacts:
 def test_worker_processes_have_the_right_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers have the environment variables of Ray workers and import nothing from the current folder."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_PROC_BIND", "true")  # would bind the first thread of each worker to one CPU
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}")  # an empty entry means the current folder
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pickle.py").write_text("raise RuntimeError('code of the current folder was run')")
     found = facts()
     assert WORKER_ENVIRONMENT.items() <= found.items()
-    assert (found["OMP_NUM_THREADS"], found["length"]) == ("1", str(10**6))
+    assert (found["OMP_NUM_THREADS"], found["OMP_PROC_BIND"], found["length"]) == ("1", "false", str(10**6))
     assert not {"", str(tmp_path), os.path.dirname(local_pool.__file__)} & set(found["path"].split(os.pathsep))
     assert "ray" not in found["modules"].split()
 

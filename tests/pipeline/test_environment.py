@@ -223,6 +223,19 @@ def test_file_names_with_unusual_spaces_are_accepted(tmp_path: Path, robustshard
     )
 
 
+def test_an_evaluation_may_use_all_cpus_even_if_threads_should_be_bound() -> None:
+    """OpenMP binds the first thread to one CPU when torch is imported, and loaders and workers inherit that."""
+    program = """
+import os
+from pipeline.evaluate.predict.requirements import set_up_process
+before = os.sched_getaffinity(0)
+set_up_process()
+import torch
+print(os.sched_getaffinity(0) == before)
+"""
+    assert python("-c", program, env={**os.environ, "OMP_PROC_BIND": "true"}).stdout == "True\n"
+
+
 @pytest.mark.large
 def test_a_build_on_file_systems_without_locks(small_source: Path, tmp_path: Path) -> None:
     """Lustre is often mounted without them. Nothing is compiled before."""

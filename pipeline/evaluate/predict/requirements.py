@@ -5,6 +5,7 @@ import os
 from contextlib import suppress
 
 from pipeline.errors import UserError, is_exhausted
+from pipeline.execution.processes import NOT_BOUND
 
 _MALLOC_OPTIONS = {-4: 0, -1: -1, -2: 2**26}
 """Options of glibc: M_MMAP_MAX (no memory maps), M_TRIM_THRESHOLD (all freed memory is kept) and M_TOP_PAD (64 MiB)."""
@@ -34,6 +35,7 @@ def set_up_process() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+    os.environ.update(NOT_BOUND)
     check_requirements()
     keep_freed_memory()
 
