@@ -61,6 +61,9 @@ def target_features(machine: str, host: str, chosen: str | None = None) -> str:
 numba_config: Any = numba.config
 """Settings of numba. They apply to the whole process; numba has none for a single function."""
 
+if numba_config.DISABLE_JIT:
+    raise ImportError("NUMBA_DISABLE_JIT is set, but kernels only run compiled: unset it")
+
 numba_config.CPU_FEATURES = target_features(platform.machine(), get_host_cpu_features(), numba_config.CPU_FEATURES)
 
 

@@ -16,6 +16,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda signum, frame: _exit(b"stopped by SIGTERM", _INCOMPLETE))
     _open_standard_files()
     _use_utf8()
+    os.environ.pop("NUMBA_DISABLE_JIT", None)  # kernels only run compiled
     from pipeline.cli.app import main as run
 
     try:

@@ -84,6 +84,13 @@ def test_a_changed_helper_in_another_module_is_recompiled(package: Path) -> None
     assert stepped(package, 1)[:2] == [2, 1]
 
 
+def test_kernels_cannot_be_imported_to_run_as_python() -> None:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", "import corruptions"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.stderr.endswith("ImportError: NUMBA_DISABLE_JIT is set, but kernels only run compiled: unset it\n")
+
+
 def test_numba_cache_dir_is_used_and_not_changed(package: Path) -> None:
     named = str(package / "named")
     _, _, folder, numba_folder = stepped(package, 1, NUMBA_CACHE_DIR=named)

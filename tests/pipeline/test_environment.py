@@ -223,6 +223,12 @@ def test_file_names_with_unusual_spaces_are_accepted(tmp_path: Path, robustshard
     )
 
 
+def test_the_command_compiles_although_others_should_not(small_source: Path) -> None:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = run(f"plan tiny-imagenet-c --source {small_source} --only contrast", environment)
+    assert (done.returncode, done.stderr.count("error")) == (0, 0), done.stderr
+
+
 def test_an_evaluation_may_use_all_cpus_even_if_threads_should_be_bound() -> None:
     """OpenMP binds the first thread to one CPU when torch is imported, and loaders and workers inherit that."""
     program = """
