@@ -19,7 +19,7 @@ from typing import Any
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers, default_workers, environment
 from pipeline.guardian import guarded
-from pipeline.storage.temporary import SOCKET_FOLDER_LENGTH, socket_folder
+from pipeline.storage.temporary import can_hold_sockets, socket_folder
 
 _CONNECT_S = 10.0
 """Timeout of the first connection to a cluster, in seconds."""
@@ -310,8 +310,8 @@ def _temporary_folder() -> Path | None:
 
     The default folder is not used if it belongs to another user, who could change its files.
     """
-    default = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray").absolute()
-    if len(str(default)) <= SOCKET_FOLDER_LENGTH and _is_usable(default):
+    default = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray")
+    if can_hold_sockets(str(default)) and _is_usable(default):
         return None
     return socket_folder()
 

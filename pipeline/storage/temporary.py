@@ -46,12 +46,18 @@ def socket_folder() -> Path:
         UserError: No such folder can be created.
     """
     for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
-        if len(parent) + len(_PREFIX) + 9 <= SOCKET_FOLDER_LENGTH and os.access(parent, os.W_OK | os.X_OK):
+        if can_hold_sockets(f"{parent}/{_PREFIX}12345678") and os.access(parent, os.W_OK | os.X_OK):
             return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     raise UserError(
         f"cannot create a folder for sockets in {tempfile.gettempdir()}: set TMPDIR to a writable folder whose path "
-        f"has at most {SOCKET_FOLDER_LENGTH - len(_PREFIX) - 9} characters"
+        f"has at most {SOCKET_FOLDER_LENGTH - len(_PREFIX) - 9} characters, all ASCII and no quotation marks"
     )
+
+
+def can_hold_sockets(folder: str) -> bool:
+    """Return whether programs can use sockets in a folder: its path is absolute, short, and ASCII without quotes."""
+    plain = folder.isascii() and folder.isprintable() and not {"'", '"'} & set(folder)
+    return plain and os.path.isabs(folder) and len(folder) <= SOCKET_FOLDER_LENGTH
 
 
 _HELD: list[TextIO] = []

@@ -15,6 +15,7 @@ from corruptions.cache import user_cache
 from pipeline import software
 from pipeline.execution.processes import default_workers
 from pipeline.storage import trusted_locations
+from pipeline.storage.temporary import can_hold_sockets
 from tests.conftest import RAY, ROOT, Run
 from tests.factories.commands import ONE_WORKER, PROGRAM, python
 from tests.pipeline.test_storage import WITHOUT_LOCKS
@@ -139,6 +140,37 @@ def test_build_works_without_standard_error_and_current_folder(
     done = subprocess.run(whole, shell=True, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
     assert json.loads(done.stdout)["samples_made"] == 6
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("/tmp/robustshards-abc", True),
+        ("/tmp/my files", True),
+        ("tmp", False),
+        ("/tmp/ö", False),
+        ("/tmp/it's", False),
+        ('/tmp/"x"', False),
+        ("/tmp/a\nb", False),
+        (f"/{'x' * 40}", False),
+    ],
+)
+def test_folders_of_sockets_have_short_and_plain_paths(folder: str, expected: bool) -> None:
+    assert can_hold_sockets(folder) is expected
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("name", ["relative", "ö", "it's"])
+def test_ray_starts_whatever_the_temporary_folder_is_called(small_source: Path, tmp_path: Path, name: str) -> None:
+    """Ray itself uses TMPDIR as it is, and fails."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as parent:
+        (folder := Path(parent) / name).mkdir()
+        environment = {**os.environ, "TMPDIR": name if name == "relative" else str(folder)}
+        arguments = ["build", "tiny-imagenet-c", "--source", small_source, "--out", tmp_path / "out"]
+        arguments += ["--only", "contrast", "--executor", "ray", "--workers", "1"]
+        done = python(PROGRAM, *arguments, cwd=parent, env=environment)
+        assert done.returncode == 0, done.stderr
+        assert not list(folder.iterdir())
 
 
 def test_reader_that_closes_the_pipe_causes_no_message() -> None:
