@@ -46,6 +46,10 @@ _NO_PORT = -1
 _OBJECT_STORE_BYTES = 80 * 2**20
 """Size of Ray's object store: the minimum that Ray accepts, since no images are sent between processes."""
 
+_SYSTEM_CONFIG: Mapping[str, int] = MappingProxyType({"worker_niceness": 0, "min_memory_free_bytes": 2**30})
+"""Settings of a local cluster. At Ray's own niceness of 15, workers hardly run beside other programs. Ray kills workers
+when less than 5 % of the memory and less than these bytes are free; 5 % of a large machine are enough for a build."""
+
 
 def import_ray() -> Any:
     """Import Ray with usage reports switched off, and return it. It is imported late because importing takes long."""
@@ -220,7 +224,7 @@ def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
     """Start a local cluster that stops with this process, and return the number of workers."""
     cpus = workers or default_workers()
     options: dict[str, Any] = {"object_store_memory": _OBJECT_STORE_BYTES, "_node_ip_address": "127.0.0.1"}
-    options["_system_config"] = {"worker_niceness": 0}  # at Ray's 15, workers hardly run beside other programs
+    options["_system_config"] = dict(_SYSTEM_CONFIG)
     folder = _temporary_folder()
     if folder:
         options["_temp_dir"] = str(folder)

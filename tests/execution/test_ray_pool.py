@@ -111,10 +111,11 @@ def test_a_run_on_a_machine_with_little_memory_left_ends_with_the_reason(tmp_pat
     program = """
 import sys
 from pathlib import Path
-from pipeline.execution.ray_cluster import cluster
+from pipeline.execution import ray_cluster
 from pipeline.execution.ray_pool import RayEngine, RayPool
 from tests.factories.faulty_workers import ITEMS, Fault, FaultPlan, FaultyWorker, run_all
-with cluster(2, None) as workers:
+ray_cluster._SYSTEM_CONFIG = {}
+with ray_cluster.cluster(2, None) as workers:
     faults = tuple(Fault(images[0], 19) for images in ITEMS)
     pool = RayPool(RayEngine(FaultyWorker, FaultPlan(faults, Path(sys.argv[1]))), workers, {})
     reasons = {lost.reason.removeprefix("cannot start a worker: ") for lost in run_all(pool).lost}
