@@ -4,6 +4,7 @@ import hashlib
 import math
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -52,13 +53,27 @@ def versions(more: Iterable[str] = ()) -> dict[str, str]:
         Distribution -> version.
 
     Raises:
-        UserError: A distribution is not installed.
+        UserError: A distribution is not installed, or another one has replaced its files.
     """
     names = (*LIBRARIES, *more)
     found = installed_versions(names)
     if missing := next((name for name in names if name not in found), None):
         raise UserError(f"the package {missing} is not installed: run pip install {missing}")
+    if (of_files := _opencv_files()) not in ("", found["opencv-python"]):
+        raise UserError(
+            f"opencv-python {found['opencv-python']} is installed, but its files are those of version {of_files}: a "
+            "variant of the package has replaced them. Run pip uninstall opencv-python opencv-python-headless "
+            "opencv-contrib-python opencv-contrib-python-headless, then pip install opencv-python"
+        )
     return found
+
+
+def _opencv_files() -> str:
+    """Return the version in the files of OpenCV that are imported; empty if they have none."""
+    with suppress(OSError):
+        text = Path(_origin("cv2")).with_name("version.py").read_text(encoding="utf-8")
+        return next(iter(re.findall('opencv_version = "(.*)"', text)), "")
+    return ""
 
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from PIL import Image
 
 from corruptions.cache import user_cache
 from pipeline import software
+from pipeline.errors import UserError
 from pipeline.execution.processes import default_workers
 from pipeline.storage import trusted_locations
 from pipeline.storage.temporary import can_hold_sockets
@@ -253,6 +256,19 @@ def test_file_names_with_unusual_spaces_are_accepted(tmp_path: Path, robustshard
     assert robustshards.facts("plan", "tiny-imagenet-c", "--source", tmp_path, "--only", "contrast")["images"] == len(
         names
     )
+
+
+@pytest.mark.parametrize(("text", "accepted"), [('opencv_version = "4.11.0.86"\n', False), ("", True), (None, True)])
+def test_another_variant_of_opencv_in_the_same_folder_is_an_error(
+    text: str | None, accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version would be recorded wrongly."""
+    if text is not None:
+        (tmp_path / "version.py").write_text(text)
+    monkeypatch.setattr(software, "_origin", lambda module: str(tmp_path / "__init__.py"))
+    expected = "its files are those of version 4.11.0.86: .*Run pip uninstall .*, then pip install opencv-python"
+    with nullcontext() if accepted else pytest.raises(UserError, match=expected):
+        assert software.versions()["opencv-python"] == metadata.version("opencv-python")
 
 
 def test_the_command_compiles_although_others_should_not(small_source: Path) -> None:
