@@ -25,6 +25,7 @@ from pipeline.errors import (
     is_exhausted,
     is_permanent,
 )
+from pipeline.software import installed_versions
 from pipeline.text import escape_controls, one_line
 
 _plain = partial(Console, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -172,6 +173,14 @@ def report_bugs() -> Iterator[None]:
     except Exception as error:
         if os.environ.get("ROBUSTSHARDS_TRACEBACK") == "1":
             raise
+        if isinstance(error, ImportError) and ".so" in str(error):
+            version = installed_versions(["opencv-python"]).get("opencv-python", "VERSION")
+            _err.print(
+                f"error: a library of the system is missing: {one_line(str(error))}. For OpenCV on Debian: apt-get "
+                "install libgl1 libglib2.0-0; without root: pip install --force-reinstall --no-deps "
+                f"opencv-python-headless=={version}"
+            )
+            raise SystemExit(Exit.USAGE) from None
         what = one_line(f"{type(error).__name__}: {error}")
         _err.print(
             f"error: internal error: {what}; please report this bug with the traceback that the same command "

@@ -258,6 +258,18 @@ def test_file_names_with_unusual_spaces_are_accepted(tmp_path: Path, robustshard
     )
 
 
+def test_a_missing_library_of_the_system_is_named_with_what_installs_it(tmp_path: Path) -> None:
+    reason = "libGL.so.1: cannot open shared object file: No such file or directory"
+    (tmp_path / "cv2.py").write_text(f"raise ImportError({reason!r})")
+    done = run("list", {**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    version = metadata.version("opencv-python")
+    assert done.stderr == (
+        f"error: a library of the system is missing: {reason}. For OpenCV on Debian: apt-get install libgl1 "
+        f"libglib2.0-0; without root: pip install --force-reinstall --no-deps opencv-python-headless=={version}\n"
+    )
+
+
 @pytest.mark.parametrize(("text", "accepted"), [('opencv_version = "4.11.0.86"\n', False), ("", True), (None, True)])
 def test_another_variant_of_opencv_in_the_same_folder_is_an_error(
     text: str | None, accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
