@@ -5,8 +5,9 @@ import math
 import os
 import platform
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -53,12 +54,14 @@ def versions(more: Iterable[str] = ()) -> dict[str, str]:
         Distribution -> version.
 
     Raises:
-        UserError: A distribution is not installed, or another one has replaced its files.
+        UserError: A distribution is not installed, has a version that does not fit, or other files.
     """
     names = (*LIBRARIES, *more)
     found = installed_versions(names)
     if missing := next((name for name in names if name not in found), None):
         raise UserError(f"the package {missing} is not installed: run pip install {missing}")
+    if unmet := unmet_requirements(names):
+        raise UserError(unmet)
     if (of_files := _opencv_files()) not in ("", found["opencv-python"]):
         raise UserError(
             f"opencv-python {found['opencv-python']} is installed, but its files are those of version {of_files}: a "
@@ -66,6 +69,27 @@ def versions(more: Iterable[str] = ()) -> dict[str, str]:
             "opencv-contrib-python opencv-contrib-python-headless, then pip install opencv-python"
         )
     return found
+
+
+def unmet_requirements(among: Collection[str] = ()) -> str:
+    """Return an error with the requirements of this project that the installed versions do not meet; empty if none.
+
+    Args:
+        among: Distributions. Default: all that are required without an extra.
+    """
+    from packaging.requirements import Requirement
+
+    unmet = {}
+    for each in map(Requirement, metadata.requires("robustshards") or ()):
+        if each.marker or (among and each.name not in among):
+            continue
+        version = _version(each.name)
+        if version is None or not each.specifier.contains(version, prereleases=True):
+            unmet[f"{each.name}{each.specifier}"] = version or "none"
+    if not unmet:
+        return ""
+    found = ", ".join(f"{need} (installed: {version})" for need, version in unmet.items())
+    return f"robustshards needs {found}: run pip install {' '.join(map(shlex.quote, unmet))}"
 
 
 def _opencv_files() -> str:

@@ -25,7 +25,7 @@ from pipeline.errors import (
     is_exhausted,
     is_permanent,
 )
-from pipeline.software import installed_versions
+from pipeline.software import installed_versions, unmet_requirements
 from pipeline.text import escape_controls, one_line
 
 _plain = partial(Console, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -173,20 +173,26 @@ def report_bugs() -> Iterator[None]:
     except Exception as error:
         if os.environ.get("ROBUSTSHARDS_TRACEBACK") == "1":
             raise
-        if isinstance(error, ImportError) and ".so" in str(error):
-            version = installed_versions(["opencv-python"]).get("opencv-python", "VERSION")
-            _err.print(
-                f"error: a library of the system is missing: {one_line(str(error))}. For OpenCV on Debian: apt-get "
-                "install libgl1 libglib2.0-0; without root: pip install --force-reinstall --no-deps "
-                f"opencv-python-headless=={version}"
-            )
-            raise SystemExit(Exit.USAGE) from None
         what = one_line(f"{type(error).__name__}: {error}")
+        if advice := unmet_requirements() or _missing_library(error):
+            _err.print(f"error: {what}; {advice}")
+            raise SystemExit(Exit.USAGE) from None
         _err.print(
             f"error: internal error: {what}; please report this bug with the traceback that the same command "
             "prints when the environment variable ROBUSTSHARDS_TRACEBACK is 1"
         )
         raise SystemExit(Exit.BUG) from None
+
+
+def _missing_library(error: Exception) -> str:
+    """Return what to do if a shared library is missing that a package needs; empty for other errors."""
+    if "cannot open shared object file" not in str(error):
+        return ""
+    version = installed_versions(["opencv-python"]).get("opencv-python", "VERSION")
+    return (
+        "install this library of the system, for OpenCV on Debian by apt-get install libgl1 libglib2.0-0, or without "
+        f"root by pip install --force-reinstall --no-deps opencv-python-headless=={version}"
+    )
 
 
 def _fail(message: str, code: int, as_json: bool) -> NoReturn:

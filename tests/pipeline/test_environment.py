@@ -263,11 +263,29 @@ def test_a_missing_library_of_the_system_is_named_with_what_installs_it(tmp_path
     (tmp_path / "cv2.py").write_text(f"raise ImportError({reason!r})")
     done = run("list", {**os.environ, "PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")
-    version = metadata.version("opencv-python")
     assert done.stderr == (
-        f"error: a library of the system is missing: {reason}. For OpenCV on Debian: apt-get install libgl1 "
-        f"libglib2.0-0; without root: pip install --force-reinstall --no-deps opencv-python-headless=={version}\n"
+        f"error: ImportError: {reason}; install this library of the system, for OpenCV on Debian by apt-get install "
+        "libgl1 libglib2.0-0, or without root by pip install --force-reinstall --no-deps "
+        f"opencv-python-headless=={metadata.version('opencv-python')}\n"
     )
+
+
+def test_packages_that_do_not_fit_are_named_instead_of_a_bug(tmp_path: Path) -> None:
+    """Such as after another package was installed that needs an old NumPy."""
+    (tmp_path / "numpy.py").write_text("")
+    (tmp_path / "numpy-1.26.4.dist-info").mkdir()
+    (tmp_path / "numpy-1.26.4.dist-info" / "METADATA").write_text("Name: numpy\nVersion: 1.26.4\n")
+    done = run("list", {**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "robustshards needs numpy>=2.0 (installed: 1.26.4): run pip install 'numpy>=2.0'\n" in done.stderr
+
+
+def test_versions_that_were_not_tested_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pixels may differ, although all works."""
+    of_others = software._version
+    monkeypatch.setattr(software, "_version", lambda name: "9.5" if name == "pillow" else of_others(name))
+    with pytest.raises(UserError, match=r"needs pillow>=11 \(installed: 9\.5\): run pip install 'pillow>=11'"):
+        software.versions()
 
 
 @pytest.mark.parametrize(("text", "accepted"), [('opencv_version = "4.11.0.86"\n', False), ("", True), (None, True)])
