@@ -77,10 +77,14 @@ def unmet_requirements(among: Collection[str] = ()) -> str:
     Args:
         among: Distributions. Default: all that are required without an extra.
     """
-    from packaging.requirements import Requirement
+    try:
+        from packaging.requirements import Requirement
 
+        needed = [Requirement(each) for each in metadata.requires("robustshards") or ()]
+    except ImportError:  # packaging or this project is not installed
+        return ""
     unmet = {}
-    for each in map(Requirement, metadata.requires("robustshards") or ()):
+    for each in needed:
         if each.marker or (among and each.name not in among):
             continue
         version = _version(each.name)

@@ -48,7 +48,7 @@ _OBJECT_STORE_BYTES = 80 * 2**20
 
 _SYSTEM_CONFIG: Mapping[str, int] = MappingProxyType({"worker_niceness": 0, "min_memory_free_bytes": 2**30})
 """Settings of a local cluster. At Ray's own niceness of 15, workers hardly run beside other programs. Ray kills workers
-when less than 5 % of the memory and less than these bytes are free; 5 % of a large machine are enough for a build."""
+when less than 5 % of the memory and less than 1 GiB are free; 5 % of a large machine are enough for a build."""
 
 
 def import_ray() -> Any:
@@ -265,7 +265,7 @@ def _few_processes(ray: Any) -> Iterator[None]:
 
 @contextmanager
 def _replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
-    """Replace a function of Ray in the block. Another version of Ray may have none of that name."""
+    """Replace a function or a constant of Ray in the block. Another version of Ray may have none of that name."""
     found = getattr(owner, name, None)
     if found:
         setattr(owner, name, replacement)

@@ -280,6 +280,14 @@ def test_packages_that_do_not_fit_are_named_instead_of_a_bug(tmp_path: Path) -> 
     assert "robustshards needs numpy>=2.0 (installed: 1.26.4): run pip install 'numpy>=2.0'\n" in done.stderr
 
 
+def test_without_the_means_to_check_no_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as in a checkout that is not installed."""
+    assert software.unmet_requirements() == ""
+    monkeypatch.setattr(metadata, "requires", lambda name: metadata.distribution(f"no-{name}").requires)
+    monkeypatch.setattr(software, "_version", lambda name: None)
+    assert software.unmet_requirements() == ""
+
+
 def test_versions_that_were_not_tested_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pixels may differ, although all works."""
     of_others = software._version
