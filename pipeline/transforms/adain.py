@@ -203,7 +203,7 @@ def _tensors(path: Path) -> Mapping[str, torch.Tensor]:
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # addressed to the author of the file
+            warnings.simplefilter("ignore")  # deprecations, addressed to the author of the file
             check_records(path)
             module = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
     except Exception as error:  # damaged files raise many types

@@ -21,7 +21,7 @@ from tests.conftest import Run
 from tests.factories import small_models
 from tests.factories.evaluator import content, evaluated
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*")
 
 
 def write(path: Path, seed: int = 0) -> None:

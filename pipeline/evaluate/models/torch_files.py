@@ -28,7 +28,7 @@ def load_torchscript(path: Path) -> torch.nn.Module:
     """Load a trusted TorchScript file onto the CPU. Raise UserError if it is damaged, or torch cannot load it."""
     with user_errors(str(path), "save it with torch.jit.save"), warnings.catch_warnings():
         check_records(path)
-        warnings.simplefilter("ignore", DeprecationWarning)  # addressed to the author of the file
+        warnings.simplefilter("ignore")  # deprecations, addressed to the author of the file
         return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
 
 

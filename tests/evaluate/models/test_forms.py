@@ -15,10 +15,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
 from tests.factories.models import WRITERS, Attack, Small, images, write_exported, write_onnx, write_scripted
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning", "ignore:.*LeafSpec:FutureWarning"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*torch.jit.*", "ignore:.*LeafSpec:FutureWarning")]
 
 
 def test_loaded_files_give_the_outputs_of_the_saved_module_and_stay_in_evaluation_mode(
