@@ -30,7 +30,7 @@ from pipeline.sources.base import Source
 from pipeline.storage import Store, read_ahead
 from pipeline.transforms.family import Condition
 
-_SHARD_STEM = re.compile(r"(?P<transform>.+)-(?P<level>\d{1,3})-(?P<block>\d{6,12})")
+_SHARD_STEM = re.compile(r"(?P<transform>.+)-(?P<level>\d{1,7})-(?P<block>\d{6,12})")
 """Stem of the names of a shard and its manifest part."""
 
 _INTEGER = re.compile("[0-9]{1,18}")

@@ -103,12 +103,12 @@ def test_a_build_with_more_images_than_a_manifest_may_have_is_refused_before_its
 
 
 def test_builds_record_signs_and_can_be_verified(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
-    fields = {"transforms": {"map": 1}}
-    built = rs.build("fourier-32", small_source, tmp_path / "data", limit=3, fields=fields)
+    fields = {"transforms": {"map": 2}}
+    built, again = (rs.build("fourier-32", small_source, tmp_path / "data", limit=3, fields=fields) for _ in range(2))
     assert built.complete
-    assert built.done.samples.total() == 15
+    assert (built.done.samples.total(), again.shards_before) == (39, 13)
     rows = rows_of(tmp_path / "data")
-    assert [row.level for row in rows[::3]] == [256, 257, 767, 768, 769]
+    assert [row.level for row in rows[::3]] == [*range(256, 259), *range(766, 771), *range(1278, 1283)]
     data, clean = rs.open(tmp_path / "data"), tmp_path / "clean"
     rs.build("fourier-32-clean", small_source, clean, limit=3)
     originals = {row.source_id: rs.open(clean).pick(row).pixels() for row in rows_of(clean)}
@@ -120,9 +120,9 @@ def test_builds_record_signs_and_can_be_verified(small_source: Path, tmp_path: P
     facts = json.loads(robustshards("verify", tmp_path / "data", "--deep", "--samples", 5, "--json").stdout)
     assert (facts["faults"], facts["regenerated"], facts["deep_faults"]) == ([], 5, [])
     robustshards.succeed("export", tmp_path / "data", "--to", "imagefolder", "--out", tmp_path / "files")
-    levels = ("--severities", "256,257,767-769")
+    levels = ("--severities", "256-258,766-770,1278-1282")
     done = robustshards("index", tmp_path / "files", "--out", tmp_path / "index", *levels, "--json")
-    assert (json.loads(done.stdout)["family"], json.loads(done.stdout)["samples"]) == ("fourier", 15)
+    assert (json.loads(done.stdout)["family"], json.loads(done.stdout)["samples"]) == ("fourier", 39)
 
 
 def test_previews_show_some_of_many_levels(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
