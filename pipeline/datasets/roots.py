@@ -29,6 +29,7 @@ from pipeline.errors import UserError
 from pipeline.storage import Store, read_small
 from pipeline.text import printable, shown
 from pipeline.transforms.family import Condition
+from pipeline.transforms.seeds import SEED_LIMIT
 
 FORMAT: Final = 1
 """Number of the format of ``roots.json``."""
@@ -85,7 +86,7 @@ class Roots(StrictTable):
     format: Literal[1]
     recipe: Text
     recipe_sha256: Sha256 | None
-    seed: Count | None
+    seed: Annotated[int, Field(ge=0, lt=SEED_LIMIT)] | None
     source_root: Sha256 | None
     label_root: Sha256
     samples: Count

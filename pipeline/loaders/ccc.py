@@ -13,12 +13,12 @@ from torch.utils.data import default_collate
 from corruptions import ccc
 from pipeline.errors import UserError
 from pipeline.loaders.items import COLLATED, FORMS, Form, InputTransform, empty, survive_forks, use_one_thread
-from pipeline.loaders.order import SEED_LIMIT
 from pipeline.loaders.streams import Batch, SharedStream
 from pipeline.render.ccc import LONGEST_STREAM, CCCImages, Place, ccc_images
 from pipeline.settings import integer
 from pipeline.sources.kinds import AUTO
 from pipeline.storage.trusted_locations import absolute
+from pipeline.transforms.seeds import SEED_LIMIT
 
 COLUMNS = (*ccc.Step._fields, "step", "source_id")
 """What items can contain besides image and label."""

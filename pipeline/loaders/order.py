@@ -13,12 +13,10 @@ from corruptions.validation import is_integer
 from pipeline.errors import UserError
 from pipeline.text import shown
 from pipeline.transforms.family import Condition
+from pipeline.transforms.seeds import SEED_LIMIT
 
 Step = tuple[Condition, ...]
 """One condition, or several whose samples are mixed. A condition that occurs twice is visited twice."""
-
-SEED_LIMIT = 2**64
-"""Upper limit (exclusive) of the seed of a stream."""
 
 MAX_NAMED = 20
 """Number of conditions that a message names."""

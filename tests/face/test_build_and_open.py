@@ -120,11 +120,11 @@ def test_second_call_builds_no_shard(data_folder: Path, small_source: Path) -> N
 def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
     built = rs.build(
         "imagenet-c", small_source, tmp_path / "data", only="contrast", severities=1, limit=1, workers=1, quality=70,
-        fields={"encoder": {"optimize": False}, "seed": 5},
+        fields={"encoder": {"optimize": False}, "seed": 2**64 - 1},
     )  # fmt: skip
     recipe = built.plan.recipe
     assert recipe.encoder.model_dump() == {"name": "jpeg", "quality": 70, "optimize": False}
-    assert (recipe.seed, recipe.transforms.levels, recipe.source.limit) == (5, (1,), 1)
+    assert (recipe.seed, recipe.transforms.levels, recipe.source.limit) == (2**64 - 1, (1,), 1)
     assert repr(built) == "<BuildResult of 'imagenet-c': 1 image made, 0 failed, complete>"
 
 
@@ -221,7 +221,7 @@ def test_sample_seed_makes_stored_pixels_again(small_source: Path, tmp_path: Pat
     clean = {sample.row.source_id: sample for sample in rs.render("imagenet-c-clean", small_source, **chosen).samples()}
     noise = ("gaussian_noise", "frost", "elastic_transform")
     for encoder in ("png", "npy"):
-        data = rs.render("imagenet-c", small_source, only=noise, fields={"encoder": {"name": encoder}}, **chosen)
+        data = rs.render("imagenet-c", small_source, only=noise, encoder=encoder, **chosen)
         rows = list(data.rows())
         assert len(rows) == 30
         for row in rows[::3]:
@@ -236,7 +236,7 @@ def test_sample_seed_makes_stored_pixels_again(small_source: Path, tmp_path: Pat
 
 def test_sample_seed_makes_stored_sequences_again(small_source: Path, tmp_path: Path) -> None:
     chosen = {"limit": 1, "only": ("gaussian_noise", "spatter"), "cache": tmp_path / "cache"}
-    data = rs.render("imagenet-p", small_source, fields={"encoder": {"name": "npy"}}, **chosen)
+    data = rs.render("imagenet-p", small_source, encoder="npy", **chosen)
     recipe = rs.recipes.load(f"{data.location.folder}/recipe.toml")
     for sample in data.samples():
         row = sample.row
