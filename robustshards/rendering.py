@@ -16,6 +16,7 @@ from pipeline.datasets.base import DataSet
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.execution.resumable import SilentWatcher
+from pipeline.images.encoders import EncoderName
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import trusted_locations
 from robustshards._calls import Location, described_by, optional_location, public_call
@@ -29,11 +30,17 @@ def render(
     *,
     only: str | Iterable[str] | None = None,
     severities: float | str | Iterable[float | str] | None = None,
+    grid: str | None = None,
     limit: int | None = None,
     ids: Location | None = None,
     source_kind: str | None = None,
     classes: Location | Sequence[str] | None = None,
+    shard_size: int | None = None,
     seed: int | None = None,
+    encoder: EncoderName | None = None,
+    quality: int | None = None,
+    decoder: str | None = None,
+    resize: str | None = None,
     fields: Mapping[str, Any] | None = None,
     frost_folder: Location | None = None,
     check: bool = False,
@@ -52,7 +59,7 @@ def render(
         only: Transforms or groups, as in ``build``. Default: those of the recipe.
         severities: Levels, as in ``build``. Default: those of the recipe.
         classes: Class names, as in ``build``.
-        fields: Other fields of the recipe by table, for example ``{"encoder": {"name": "png"}}``.
+        fields: Other fields of the recipe by table, as in ``build``.
         check: Decode every image, so that damaged ones are recorded as failed. Otherwise reading them is an error.
 
     Returns:
