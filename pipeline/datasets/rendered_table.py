@@ -4,15 +4,16 @@ from functools import cached_property
 from typing import Annotated
 
 import tomli_w
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from manifests import ListedImage
+from manifests.limits import MAX_SAMPLE_PIXELS
 from pipeline.config import StrictTable
 from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Side = Annotated[int, Field(ge=1, le=2**14)]
+Side = Annotated[int, Field(ge=1, le=MAX_SAMPLE_PIXELS)]
 
 
 class OutputTable(StrictTable):
@@ -25,6 +26,12 @@ class OutputTable(StrictTable):
     width: Side
     payload_sha256: Digest
     pixel_sha256: Digest
+
+    @model_validator(mode="after")
+    def _is_small(self) -> "OutputTable":
+        if (pixels := self.frames * self.height * self.width) > MAX_SAMPLE_PIXELS:
+            raise ValueError(f"frames x height x width is {pixels}: at most {MAX_SAMPLE_PIXELS} are allowed")
+        return self
 
     @cached_property
     def condition(self) -> Condition:

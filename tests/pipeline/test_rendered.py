@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 from pyarrow import parquet
 
 import manifests
@@ -63,6 +64,13 @@ def test_pixels_equal_a_build_of_arrays(
     evaluated(rendered_once, tmp_path / "of rendered", pixels=True)
     evaluated(rendered_once, tmp_path / "encoded")
     assert content(tmp_path / "of rendered") == content(tmp_path / "of built") != content(tmp_path / "encoded")
+
+
+def test_the_sides_of_images_are_those_that_a_build_accepts(tmp_path: Path) -> None:
+    (tmp_path / "photographs").mkdir()
+    Image.new("RGB", (20_000, 32)).save(tmp_path / "photographs/panorama.png")
+    data = rs.render("native-c", tmp_path / "photographs", tmp_path / "data", only="contrast", severities=1)
+    assert [sample.pixels().shape for sample in data.samples()] == [(32, 20_000, 3)]
 
 
 def test_interrupted_evaluation_continues(rendered_once: Path, tmp_path: Path) -> None:
@@ -225,6 +233,7 @@ def test_interrupted_render_is_not_taken_for_a_data_set(own_source: Path, tmp_pa
         ("recipe.toml", 'numpy = "', 'numpy = "1.', r"numpy is .* instead of 1\..*render it again"),
         ("recipe.toml", '"contrast"', '"fog"', "different transforms and levels"),
         ("rendered.toml", "images = 6", "images = 99999999999", "has 99999999999 images, but listing.parquet has 6"),
+        ("rendered.toml", "width = 224", "width = 300000", "width is 67200000: at most 67108864 are allowed"),
     ],
 )
 def test_changed_settings_are_refused_before_they_take_memory(
