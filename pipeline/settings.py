@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from textwrap import dedent
 from typing import Any, Self
+from unicodedata import category
 
 from pipeline.errors import ArgumentError, UserError
+from pipeline.text import CONTROL, LONGEST_NAME
 
 REQUIRED: Any = MISSING
 """Default of a setting that must be given."""
@@ -93,6 +95,17 @@ def text(metavar: str) -> Kind:
     return Kind(_text, "text", metavar)
 
 
+def line(least: int, most: int, metavar: str) -> Kind:
+    """Return texts of one line, with a range of lengths."""
+
+    def read(value: Any) -> str:
+        if not least <= len(_text(value).strip()) <= len(value) <= most or {*map(category, value)} & CONTROL:
+            raise ValueError
+        return str(value)
+
+    return Kind(read, f"{least} to {most} characters, without control characters or line breaks", metavar)
+
+
 def location(metavar: str = "FOLDER") -> Kind:
     """Return paths and URLs."""
     return Kind(lambda value: _text(os.fspath(value)), "a path or URL, as str or pathlib.Path", metavar)
@@ -137,6 +150,9 @@ def _flag(value: Any) -> bool:
 
 
 FLAG = Kind(_flag, "True or False")
+
+NAME = line(1, LONGEST_NAME, "NAME")
+"""Names to display of models and data sets."""
 
 
 def setting(default: Any, kind: Kind, section: str = "", option: str = "") -> Any:

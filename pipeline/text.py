@@ -11,8 +11,11 @@ LONGEST_NAME, LONGEST_PATH, LONGEST_MESSAGE = 200, 1000, 4000
 LONGEST_ERROR = 2000
 """Maximum number of characters of an error message, which may quote arbitrary input."""
 
-_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories of control and format characters, surrogates, and line and paragraph separators."""
+CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode categories of control characters, surrogates, and line and paragraph separators."""
+
+_UNPRINTABLE = CONTROL | {"Cf"}
+"""The same, and format characters."""
 
 _HARMLESS = "\n\u200c\u200d"
 """Characters of these categories that are not escaped: newlines, and the joiners that names and emojis contain."""

@@ -40,11 +40,11 @@ from tests.factories.evaluator import outcome
         ({"device": ""}, "is not available"),
         ({"loaders": 10**6}, "invalid --loaders 1000000: use 0 to"),
         ({"workers": 10**6}, "invalid --workers 1000000: use 0 to"),
-        ({"name": ""}, "invalid name '': use --name with 1 to 200 characters"),
-        ({"name": "a\nb"}, r"invalid name 'a\\nb': use --name"),
-        ({"name": "a\0"}, "use --name"),
-        ({"name": "\udce9"}, "use --name"),
-        ({"name": "x" * 10**6}, "use --name"),
+        ({"name": ""}, "invalid name '': use 1 to 200 characters"),
+        ({"name": "a\nb"}, r"invalid name 'a\\nb': use 1 to 200"),
+        ({"name": "a\0"}, "use 1 to 200"),
+        ({"name": "\udce9"}, "use 1 to 200"),
+        ({"name": "x" * 10**6}, "use 1 to 200"),
     ],
 )
 def test_invalid_options_are_rejected_before_anything_is_written(

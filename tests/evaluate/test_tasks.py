@@ -322,7 +322,7 @@ def test_a_note_is_kept_and_can_be_replaced(few: Path, tmp_path: Path) -> None:
         assert run(few, out, loaded(true_class), note=note).done.frames == 0
         assert settings_of(out).model.note == expected
     assert settings_of(out).digest == first.digest
-    with pytest.raises(UserError, match=r"invalid note .*use --note with up to 500 characters"):
+    with pytest.raises(UserError, match=r"invalid note 'a\\nb': use 0 to 500 characters"):
         run(few, out, loaded(true_class), note="a\nb")
 
 

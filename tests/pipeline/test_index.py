@@ -96,9 +96,10 @@ def test_levels_of_arrays_can_be_given(tmp_path: Path, robustshards: Run) -> Non
     ]
     data_set = open_data_set(str(tmp_path / "index"))
     np.testing.assert_array_equal([data_set.pick(row).pixels() for row in rows], array)
-    assert "has 6 images, which cannot be divided equally among the severities [1, 2, 3, 4, 5]" in robustshards.refuse(
-        "index", tmp_path / "theirs", "--out", tmp_path / "other"
-    )
+    command = ("index", tmp_path / "theirs", "--out", tmp_path / "other")
+    message = "has 6 images, which cannot be divided equally among the severities [1, 2, 3, 4, 5]"
+    assert message in robustshards.refuse(*command)
+    assert "use 1 to 200 characters" in robustshards.refuse(*command, "--name", "n" * 201)
 
 
 def test_sequences_as_mp4_and_as_arrays(sequences: Path, tmp_path: Path, robustshards: Run) -> None:

@@ -9,7 +9,7 @@ from pipeline.builder.settings import CLASSES, LEVELS
 from pipeline.cli.console import print_json, print_line, print_lines, print_table
 from pipeline.cli.options import Printing, Threads, command
 from pipeline.errors import Exit
-from pipeline.settings import ARGUMENT, IMAGES, REQUIRED, integer, location, setting, text
+from pipeline.settings import ARGUMENT, IMAGES, NAME, REQUIRED, integer, location, setting, text
 
 COMPARISON = "Comparison"
 """Section of the help text."""
@@ -38,7 +38,7 @@ class IndexSettings(Printing, Threads):
 
     data: str = setting(REQUIRED, text("DATA"), option=ARGUMENT)
     out: str = setting(REQUIRED, location())
-    name: str | None = setting(None, text("NAME"), IMAGES)
+    name: str | None = setting(None, NAME, IMAGES)
     classes: Sequence[str] | None = setting(None, CLASSES, IMAGES)
     task: str | None = setting(None, text("NAME"), IMAGES)
     role: str | None = setting(None, text("clean|shift|anomalous"), IMAGES)

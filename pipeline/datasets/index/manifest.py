@@ -74,7 +74,7 @@ def index(
     Raises:
         UserError: No data set was found, its parts do not match, or ``out`` contains something else.
     """
-    _check_arguments(location, name, classes, task)
+    _check_arguments(location, classes, task)
     data = _absolute(location)
     _refuse_inside(data, out)
     layout = _detect(data, task, classes, levels)
@@ -106,13 +106,13 @@ def index(
     return result
 
 
-def _check_arguments(location: str, name: str | None, classes: Sequence[str], task: LoadedTask | None) -> None:
-    """Raise UserError for a URL, for names that cannot be stored in the index, and for duplicate classes."""
+def _check_arguments(location: str, classes: Sequence[str], task: LoadedTask | None) -> None:
+    """Raise UserError for a URL, for classes that cannot be stored in the index, and for duplicates."""
     if is_url(location):
         raise UserError(f"{location} is a URL: copy the data set to a local folder first, because every sample is read")
     if task and classes:
         raise UserError(f"--classes and --task {task.task.name} both number the classes: give one of them")
-    for text in (*([name] if name else []), *classes):
+    for text in classes:
         identifier(text)
     for text, count in Counter(classes).items():
         if count > 1:

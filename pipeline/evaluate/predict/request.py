@@ -14,12 +14,14 @@ from pipeline.settings import (
     FLAG,
     IMAGES,
     MODEL,
+    NAME,
     PREPROCESSING,
     REQUIRED,
     Kind,
     Settings,
     choice,
     integer,
+    line,
     location,
     setting,
     text,
@@ -99,7 +101,7 @@ class ModelRequest(Settings):
     out: str = setting(REQUIRED, location())
     weights: str | None = setting(None, location("FILE"), MODEL)
     trust_model: bool = setting(False, FLAG, MODEL)
-    name: str | None = setting(None, text("NAME"), MODEL)
+    name: str | None = setting(None, NAME, MODEL)
     input_size: int | None = setting(None, integer(0), PREPROCESSING)
     mean: Triple | None = setting(None, CHANNELS, PREPROCESSING)
     std: Triple | None = setting(None, CHANNELS, PREPROCESSING)
@@ -147,7 +149,7 @@ class EvaluationRequest(ModelRequest):
             user's cache folder.
     """
 
-    note: str | None = setting(None, text("TEXT"), MODEL)
+    note: str | None = setting(None, line(0, 500, "TEXT"), MODEL)
     channels_last: bool | None = setting(None, FLAG, MODEL, "--channels-last/--no-channels-last")
     compile: bool = setting(False, FLAG, MODEL)
     precision: Precision = setting("fp32", choice("fp32", "tf32", "bf16", "fp16", metavar="NAME"), MODEL)

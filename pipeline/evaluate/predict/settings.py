@@ -1,7 +1,5 @@
 """Settings that determine the predictions of an evaluation, from the request, the model or a measurement."""
 
-from unicodedata import category
-
 import torch
 
 import manifests
@@ -21,17 +19,13 @@ from pipeline.evaluate.predict.multiply_adds import multiply_adds
 from pipeline.evaluate.predict.preparation import EvaluatedImages, current_decoder
 from pipeline.evaluate.predict.request import EvaluationRequest, check_channels
 from pipeline.evaluate.results.folder import (
-    DISPLAY_NAME,
     FILES,
-    FORBIDDEN_CATEGORIES,
-    MAX_NAME_LENGTH,
     DataSetTable,
     EvaluationTable,
     InputTable,
     ModelTable,
     RunTable,
     StreamTable,
-    is_display_name,
 )
 from pipeline.loaders.protocols import find
 from pipeline.sources.base import UNLABELLED
@@ -51,9 +45,6 @@ MAX_SIDE = 4096
 
 MAX_BATCH_BYTES = 2**30
 """Maximum size of a float32 batch in bytes: 1783 images of 224 x 224."""
-
-MAX_NOTE_LENGTH = 500
-"""Maximum length of a remark about a model, in characters."""
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 """Supported device types. Other torch devices, for example meta, cannot run a model."""
@@ -246,26 +237,15 @@ def largest_batch(height: int, width: int, size: int | None) -> int:
 
 
 def display_name(request: EvaluationRequest) -> str:
-    """Return the display name of the model. Raise UserError if it is invalid."""
-    if request.name is None:
-        return _encodable(request.model, "--model")
-    name = request.name
-    if not is_display_name(name):
-        raise UserError(f"invalid name {name[:MAX_NAME_LENGTH]!a}: use --name with {DISPLAY_NAME}")
-    return name
+    """Return the display name of the model. Raise UserError if it is that of a file and not valid UTF-8."""
+    return _encodable(request.model, "--model") if request.name is None else request.name
 
 
 def checked_note(request: EvaluationRequest, earlier: EvaluationTable | None) -> str | None:
-    """Return the remark about the model, or that of an earlier run. Raise UserError if it is invalid."""
-    note = request.note
-    if note is None:
+    """Return the remark about the model, or that of an earlier run."""
+    if request.note is None:
         return earlier.model.note if earlier else None
-    if len(note) > MAX_NOTE_LENGTH or {*map(category, note)} & FORBIDDEN_CATEGORIES:
-        raise UserError(
-            f"invalid note {note[:MAX_NAME_LENGTH]!a}: use --note with up to {MAX_NOTE_LENGTH} characters, without "
-            "control characters or line breaks"
-        )
-    return note.strip() or None
+    return request.note.strip() or None
 
 
 def _encodable(text: str, option: str) -> str:

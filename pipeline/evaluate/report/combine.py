@@ -10,7 +10,8 @@ from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.evaluate.report.join import Images, Warn, differing_settings
 from pipeline.evaluate.report.load import Evaluation, Tested
-from pipeline.evaluate.results.folder import DESCRIPTIVE, DISPLAY_NAME, MAX_NAME_LENGTH, is_display_name
+from pipeline.evaluate.results.folder import DESCRIPTIVE
+from pipeline.settings import NAME
 from pipeline.tasks.library import load, shipped
 from pipeline.text import printable
 
@@ -56,8 +57,7 @@ def model_names(tested: Sequence[Tested], rename: Mapping[str, str], warn: Warn)
     for old, new in rename.items():
         if old not in recorded.values():
             raise UserError(unknown("model", old, evaluated=list(dict.fromkeys(recorded.values()))))
-        if not is_display_name(new):
-            raise UserError(f"invalid name {new[:MAX_NAME_LENGTH]!a}: use {DISPLAY_NAME}")
+        NAME.checked(new, "name")
     names = {location: rename.get(name, name) for location, name in recorded.items()}
     models: dict[str, list[Tested]] = {}
     for each in sorted(tested, key=lambda each: recorded[each.location] not in rename):

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
-from unicodedata import category
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,13 +39,6 @@ NOT_IDENTIFYING = {"model": DESCRIPTIVE, "data_set": {"encoder", "seed", "pixel_
 """Fields that are not part of the identity of an evaluation: descriptions, and what the manifest implies."""
 
 FILES = "files"  # encoder of data sets that are files of other tools
-MAX_NAME_LENGTH = 200  # maximum length of a model's display name, in characters
-DISPLAY_NAME = f"1 to {MAX_NAME_LENGTH} characters, without control characters or line breaks"
-"""What a display name is, for messages."""
-
-FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode categories not allowed in names and notes: control characters, surrogates, line and paragraph separators."""
-
 MAX_SHARDS_SHOWN = 5  # maximum number of missing shards listed in an error message
 
 
@@ -208,11 +200,6 @@ def shortcut_of(family: str, task: Task | None, classes: int) -> int | None:
     """Return the class that the shortcut of a family leads to, if the outputs of a model are ImageNet's classes."""
     labels = task.labels if task else classes
     return FAMILIES[family].shortcut if labels == classes == len(IMAGENET) else None
-
-
-def is_display_name(name: str) -> bool:
-    """Return whether a text is allowed as the display name of a model."""
-    return bool(name.strip()) and len(name) <= MAX_NAME_LENGTH and not {*map(category, name)} & FORBIDDEN_CATEGORIES
 
 
 def read_table(store: Store) -> EvaluationTable:
