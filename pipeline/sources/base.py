@@ -13,11 +13,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from manifests.limits import MAX_TEXT
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.sources.files import counted_as, is_system_folder
 from pipeline.storage import LARGEST_READ, Place, find_place
 from pipeline.storage.base import path_sort_key
 from pipeline.tasks.labels import MAX_LABEL, LabelSpace
+from pipeline.text import shown
 
 UNLABELLED = -1
 """Label of an image without a class; its class name is an empty string."""
@@ -261,7 +263,7 @@ def _shown(value: object) -> str:
 
 
 def class_name_of(label: int, names: Sequence[str], default: str, where: str) -> str:
-    """Return the class name of a label, empty for ``UNLABELLED``. Raise UserError if it has none.
+    """Return the class name of a label, empty for ``UNLABELLED``. Raise UserError if it has none, or an invalid one.
 
     Args:
         label: Label from 0, or ``UNLABELLED``.
@@ -275,6 +277,11 @@ def class_name_of(label: int, names: Sequence[str], default: str, where: str) ->
         return default
     if label >= len(names):
         raise UserError(f"{where} has the label {label}, but only {len(names)} classes have names")
+    stored = names[label].encode(errors="ignore")
+    if len(stored) > MAX_TEXT or stored.decode() != names[label]:
+        raise UserError(
+            f"{where} is of the class {shown(names[label])}: names must be UTF-8 and have at most {MAX_TEXT} bytes"
+        )
     return names[label]
 
 

@@ -17,8 +17,8 @@ MAX_MEMBERS = 3_000_000
 MAX_EXTENSION = 2**16
 """Maximum size in bytes of an extended header, which contains long names, times and attributes."""
 
-MAX_NAME = 2**13
-"""Maximum length of a member name: twice the longest path of Linux."""
+MAX_NAME = 2**12
+"""Maximum size in bytes of a member name: that of the longest path of Linux."""
 
 LARGEST_OCTAL = 8**11
 """Smallest size in bytes that the octal field of a header cannot store: 8 GiB."""
@@ -180,10 +180,10 @@ def _check_name(name: str) -> None:
     parts = name.split("/")
     if name.startswith("/") or ".." in parts:
         raise UnsafeTarError(f"is refused: its member {name[:200]!r} is outside of the tar's folder")
-    if not name or "\0" in name or len(name) > MAX_NAME:
+    if not name or "\0" in name or len(name.encode()) > MAX_NAME:
         raise UnsafeTarError(
-            f"is refused: its member {name[:40]!r} has a name of {len(name)} characters; 1 to {MAX_NAME} are allowed, "
-            "without NUL bytes"
+            f"is refused: its member {name[:40]!r} has a name of {len(name.encode())} bytes; 1 to {MAX_NAME} are "
+            "allowed, without NUL bytes"
         )
 
 

@@ -117,6 +117,9 @@ def test_labels_are_null_or_have_class_names(tmp_path: Path) -> None:
     assert labels_of(parquet(tmp_path / "y.parquet", pa.nulls(2))) == [-1, -1]
     with pytest.raises(UserError, match="row 1, has the label 2, but only 2 classes have names"):
         labels_of(parquet(tmp_path / "z.parquet", [0, 2], ["ant", "bee"]))
+    for number, name in enumerate(("a" * 9000, "\ud800")):
+        with pytest.raises(UserError, match=r"row 0, is of the class .* must be UTF-8 and have at most 8192 bytes"):
+            labels_of(parquet(tmp_path / f"{number}.parquet", [0], [name]))
 
 
 def test_truncated_and_overwritten_files_raise(tmp_path: Path) -> None:
