@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import corruptions
+from manifests.limits import MAX_SAMPLE_PIXELS
 from pipeline.errors import SampleError
 from pipeline.images.decoders import decode
 from pipeline.images.encoder import Encoder
@@ -75,10 +76,17 @@ class Renderer:
         return self._family.prepared_bytes(prepared)
 
     def transform(self, prepared: Any, source_id: str, condition: Condition) -> Image:
-        """Return a transformed image (H, W, 3) or frames (T, H, W, 3), uint8. The seed follows from the source id."""
+        """Return a transformed image (H, W, 3) or frames (T, H, W, 3), uint8. The seed follows from the source id.
+
+        Raises:
+            SampleError: They have more pixels than a manifest may declare.
+        """
         if condition not in self._renders:
             self._renders[condition] = self._family.render(condition, self._rendering)
-        return self._renders[condition](prepared, self._recipe.seed_of(source_id, condition))
+        made = self._renders[condition](prepared, self._recipe.seed_of(source_id, condition))
+        if (pixels := made.size // 3) > MAX_SAMPLE_PIXELS:
+            raise SampleError(f"they would have {pixels:,} pixels, but at most {MAX_SAMPLE_PIXELS:,} are allowed")
+        return made
 
     def encode(
         self, output: Image, condition: Condition, encoder: Encoder | None = None

@@ -92,7 +92,7 @@ def _tried(recipe: Recipe, frost_folder: str | None, trial_file: TextIO) -> Rend
         try:
             renderer.members(photograph, "", condition)
         except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
-            raise UserError(f"cannot run {condition.transform} on this machine: {error}") from error
+            raise UserError(f"cannot make samples of {condition.transform}: {error}") from error
     trial_file.write("tried\n")
     return renderer
 

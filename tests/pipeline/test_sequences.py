@@ -124,6 +124,14 @@ def test_sequences_of_every_encoder_can_be_rebuilt(
     assert row.frames == 31
 
 
+def test_sequences_of_more_pixels_than_a_manifest_has_are_refused(
+    small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    selection = ("--only", "rotate", "--set", 'prepare.steps=[["square", 1500]]')
+    error = robustshards.refuse("build", "imagenet-p", "--source", small_source, "--out", tmp_path / "data", *selection)
+    assert "cannot make samples of rotate: they would have 69,750,000 pixels, but at most 67,108,864" in error
+
+
 def test_the_clean_companion_equals_frame_0_of_the_noises(
     sequences_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:

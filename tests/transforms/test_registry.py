@@ -76,7 +76,7 @@ def test_transforms_are_tested_again_after_their_module_changes(
     is_broken = True
     ready_renderer(waves_recipe(), None)
     os.utime(module, (1, 1))
-    with pytest.raises(UserError, match="wave_rows on this machine: no waves"):
+    with pytest.raises(UserError, match="cannot make samples of wave_rows: no waves"):
         ready_renderer(waves_recipe(), None)
 
 
