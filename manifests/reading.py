@@ -136,7 +136,7 @@ def matching_rows(table: pa.Table, filters: Filters) -> pa.Table:
     return table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashing the footer, for the cache of row groups, takes longer than reading a group
 class _File:
     """An opened manifest or listing, whose footer has been checked."""
 
