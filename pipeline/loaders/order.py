@@ -100,8 +100,8 @@ def check_seed(seed: Any, name: str = "seed") -> int:
         return 0
     if not is_integer(seed) or not 0 <= operator.index(seed) < SEED_LIMIT:
         raise UserError(
-            f"invalid {name} {seed!r}: pass a seed, which is an integer from 0, or None for 0; the protocol manifest "
-            "shows images in the order of the manifest"
+            f"invalid {name} {seed!r}: pass a seed, an integer from 0 to 2**64 - 1, or None for 0; the protocol "
+            "manifest shows images in the order of the manifest"
         )
     return operator.index(seed)
 
