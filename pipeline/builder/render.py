@@ -1,7 +1,7 @@
 """The render command: the small folder that stands for a data set whose samples are made when they are read."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,7 @@ def _listed(
     first: tuple[str, tuple[int, int]] | None = None
 
     def read(maker: SampleMaker, image: SourceImage) -> PreparedImage:
-        return maker.prepare(image, BuildCounts(), decode=request.check or of_any_size)
+        return _prepared(maker, recipe, image, decode=request.check or of_any_size)
 
     for image in read_in_threads(images, lambda: _maker(recipe, request), read, READERS):
         if isinstance(image.prepared, Failure):
@@ -172,6 +172,15 @@ def _listed(
                     "prepare.steps of the recipe with a crop; or keep all sizes with robustshards build or mirror"
                 )
         yield _listed_image(image)
+
+
+def _prepared(maker: SampleMaker, recipe: Recipe, image: SourceImage, decode: bool = True) -> PreparedImage:
+    """Return a prepared image; a failed one also where only the transforms of the family would find the damage."""
+    prepared = maker.prepare(image, BuildCounts(), decode)
+    if decode and recipe.family.from_encoded:
+        made = maker.transform(prepared, recipe.conditions()[0], BuildCounts()).pixels
+        return replace(prepared, prepared=made) if isinstance(made, Failure) else prepared
+    return prepared
 
 
 def _listed_image(image: PreparedImage) -> ListedImage:
@@ -210,7 +219,7 @@ def _table(request: RenderSettings, plan: Plan, listing: Path) -> RenderedTable:
     """
     maker = _maker(plan.recipe, request)
     listed = (each for each in manifests.read_listing(listing, 0, FIRST_IMAGES) if each.status == manifests.OK)
-    images = (maker.prepare(source_image(each), BuildCounts()) for each in listed)
+    images = (_prepared(maker, plan.recipe, source_image(each)) for each in listed)
     image = next((each for each in images if not isinstance(each.prepared, Failure)), None)
     if image is None:
         raise UserError(

@@ -169,15 +169,23 @@ def test_missing_and_renamed_images_are_faults(own_source: Path, tmp_path: Path,
     assert "FAULT class1/image3: the source image class1/image3.png is missing" in done.stdout
 
 
-def test_damaged_image_is_an_error_or_with_check_a_failed_row(
-    own_source: Path, tmp_path: Path, robustshards: Run
-) -> None:
+def test_damaged_image_is_an_error(own_source: Path, tmp_path: Path, robustshards: Run) -> None:
     (own_source / "class1" / "image1.png").write_bytes(b"no image")
     data = render(own_source, tmp_path / "data", robustshards)
     ((_, reason),) = outcome(data, tmp_path / "results").done.broken
     assert "class1/image1" in reason
     assert "--check" in reason
-    arguments = ("imagenet-c", "--source", own_source, "--only", "contrast", "--severities", 2)
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [("imagenet-c", "--only", "contrast", "--severities", 2), ("imagenet-s", "--only", "opencv_pillow-bilinear")],
+)
+def test_damaged_image_is_with_check_a_failed_row(
+    selection: tuple[object, ...], own_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    (own_source / "class0" / "image0.png").write_bytes(b"no image")
+    arguments = (*selection, "--source", own_source)
     checked = robustshards("render", *arguments, "--out", tmp_path / "checked", "--check", "--json")
     assert (checked.returncode, json.loads(checked.stdout)["failed"]) == (1, 1)
     built = robustshards("build", *arguments, "--out", tmp_path / "built")
