@@ -160,6 +160,8 @@ def schedule_of(
             "them"
         )
     parameters = checked_parameters(chosen, given)
+    if not labels:
+        raise UserError(f"{name} has no samples that a stream could show: all of them failed")
     across, reset = parameters["across"], parameters["reset"]
     if across and reset == "condition":
         if "across" in given:

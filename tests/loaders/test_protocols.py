@@ -272,3 +272,5 @@ def test_unlabelled_images_are_refused_where_labels_matter() -> None:
     assert schedule_of(labels, "continual", {}, 0, "data").sizes == [4]
     with pytest.raises(UserError, match="4 images without labels"):
         schedule_of(labels, "temporal", {}, 0, "data")
+    with pytest.raises(UserError, match="data has no samples that a stream could show"):
+        schedule_of({}, "continual", {}, 0, "data")
