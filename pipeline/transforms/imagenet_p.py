@@ -38,7 +38,7 @@ FAMILY = Family(
     prepare=_views,
     prepared_bytes=lambda views: WHOLE_BUDGET,
     sequences=True,
-    grain=lambda name: perturbations.get(name).group == "noise",
+    grain=lambda name: name in perturbations.names("all") and perturbations.get(name).group == "noise",
     recognition=Recognition(("<perturbation>/<class>/<file>.mp4",), bare_level=1, other_names=True),
     citation=CITATION,
     listing=lambda: listing("perturbation", map(perturbations.get, perturbations.names("all"))),

@@ -41,6 +41,12 @@ def test_built_in_families_are_valid() -> None:
         assert family.name == name
 
 
+def test_noise_is_grain_for_videos_and_unknown_sequences_of_an_index_are_not() -> None:
+    family = FAMILIES["perturbations"]
+    found = [name for name in (*family.names, "none") if family.grain(name)]
+    assert found == ["gaussian_noise", "shot_noise", "speckle_noise"]
+
+
 def test_recipes_and_indexes_accept_a_registered_family(registered: Family) -> None:
     recipe = waves_recipe()
     assert recipe.family is family_named("own-waves") is registered
