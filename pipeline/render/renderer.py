@@ -79,13 +79,13 @@ class Renderer:
         """Return a transformed image (H, W, 3) or frames (T, H, W, 3), uint8. The seed follows from the source id.
 
         Raises:
-            SampleError: They have more pixels than a manifest may declare.
+            SampleError: It has more pixels in all than a manifest may declare.
         """
         if condition not in self._renders:
             self._renders[condition] = self._family.render(condition, self._rendering)
         made = self._renders[condition](prepared, self._recipe.seed_of(source_id, condition))
         if (pixels := made.size // 3) > MAX_SAMPLE_PIXELS:
-            raise SampleError(f"they would have {pixels:,} pixels, but at most {MAX_SAMPLE_PIXELS:,} are allowed")
+            raise SampleError(f"{pixels:,} pixels in a sample, but at most {MAX_SAMPLE_PIXELS:,} are allowed")
         return made
 
     def encode(

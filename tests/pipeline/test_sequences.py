@@ -129,7 +129,7 @@ def test_sequences_of_more_pixels_than_a_manifest_has_are_refused(
 ) -> None:
     selection = ("--only", "rotate", "--set", 'prepare.steps=[["square", 1500]]')
     error = robustshards.refuse("build", "imagenet-p", "--source", small_source, "--out", tmp_path / "data", *selection)
-    assert "cannot make samples of rotate: they would have 69,750,000 pixels, but at most 67,108,864" in error
+    assert "cannot make samples of rotate: 69,750,000 pixels in a sample, but at most 67,108,864" in error
 
 
 def test_the_clean_companion_equals_frame_0_of_the_noises(

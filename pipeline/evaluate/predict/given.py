@@ -24,7 +24,7 @@ from pipeline.evaluate.predict.predictor import publish_part
 from pipeline.evaluate.predict.preparation import EvaluatedImages, choose_preparation, prepared_size
 from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult, PredictionCounts, described_labels
-from pipeline.evaluate.predict.settings import check_labels, checked_note, data_set_table, display_name, first_row
+from pipeline.evaluate.predict.settings import check_labels, data_set_table, display_name, first_row, note_of
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
     PREDICTIONS_FILE,
@@ -72,7 +72,7 @@ def evaluate_given(request: EvaluationRequest, predictions: Any) -> EvaluationRe
     first, earlier, name = first_row(images), earlier_settings(store), display_name(request)
     height, width = prepared_size(images.preparation, first) or (first.height or 0, first.width or 0)
     digest = hashlib.sha256(f"{ELSEWHERE}\n{name}".encode()).hexdigest()
-    model = ModelTable(name=name, spec=ELSEWHERE, digest=digest, classes=1, note=checked_note(request, earlier))
+    model = ModelTable(name=name, spec=ELSEWHERE, digest=digest, classes=1, note=note_of(request, earlier))
     if earlier and earlier.model.digest != digest:
         raise UserError(f"{store.root} contains an evaluation of {shown(earlier.model.name)}: choose another folder")
     given = _Given(data_set, name)

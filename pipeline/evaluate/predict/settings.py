@@ -106,7 +106,7 @@ def settings(
             digest=model.digest,
             code=model.code,
             classes=1,
-            note=checked_note(request, earlier),
+            note=note_of(request, earlier),
             parameters=model.parameters,
         ),
         input=InputTable(
@@ -241,7 +241,7 @@ def display_name(request: EvaluationRequest) -> str:
     return _encodable(request.model, "--model") if request.name is None else request.name
 
 
-def checked_note(request: EvaluationRequest, earlier: EvaluationTable | None) -> str | None:
+def note_of(request: EvaluationRequest, earlier: EvaluationTable | None) -> str | None:
     """Return the remark about the model, or that of an earlier run."""
     if request.note is None:
         return earlier.model.note if earlier else None
