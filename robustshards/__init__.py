@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from perturbations import perturb
     from pipeline.builder.result import BuildResult
     from pipeline.datasets.base import DataSet
-    from pipeline.datasets.compare import compare
     from pipeline.datasets.samples import Sample
     from pipeline.errors import SampleError, UnfinishedError, UnreachableError, UserError
     from pipeline.evaluate import metrics
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
     from robustshards.building import build, mirror
     from robustshards.corruptor import Corruptor
     from robustshards.evaluating import evaluate
-    from robustshards.reading import open, recognise, sample_seed
+    from robustshards.reading import compare, open, recognise, sample_seed
     from robustshards.rendering import render
     from robustshards.reporting import Evaluation, Report, report
 
@@ -86,7 +85,7 @@ _TARGETS = {
     "__version__": "robustshards._version:__version__",
     "benchmark": "robustshards.benchmarking:benchmark",
     "build": "robustshards.building:build",
-    "compare": "pipeline.datasets.compare:compare",
+    "compare": "robustshards.reading:compare",
     "corrupt": "corruptions:corrupt",
     "corruptions": "corruptions:",
     "evaluate": "robustshards.evaluating:evaluate",

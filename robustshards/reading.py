@@ -1,4 +1,4 @@
-"""The public functions that read data sets: open them, recognise an ImageNet-C, and tell the seeds of samples."""
+"""The public functions that read data sets: open and compare them, recognise an ImageNet-C, tell seeds of samples."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.settings import integer
 from pipeline.transforms.family import Condition
-from robustshards._calls import Location, location, optional_location, public_call
+from robustshards._calls import Location, data_location, location, optional_location, public_call
 
 if TYPE_CHECKING:
+    from pipeline.datasets.compare import Comparison
     from pipeline.datasets.recognise.verdicts import Recognition
 
 
@@ -42,6 +43,30 @@ def open(
         return open_data_set(
             location(folder, "folder"), optional_location(data, "data"), pixels, optional_location(cache, "cache")
         )
+
+
+def compare(
+    first: Location | DataSet, second: Location | DataSet, *, common: bool = False, published: bool = False
+) -> Comparison:
+    """Compare two data sets by their roots, and name the likely cause of each difference.
+
+    Args:
+        first: What ``open`` returns, path or URL of a data set or of a ``roots.json``, or the name of a shipped list of
+            roots.
+        second: The same for the other one.
+        common: Whether conditions that only one of them has do not count as differences.
+        published: Whether the second lists published images, of which only the pixels are compared.
+
+    Returns:
+        The comparison, which is true if the images and labels are the same.
+
+    Raises:
+        UserError: One of them cannot be read, or they have no condition in common.
+    """
+    from pipeline.datasets import compare as comparing
+
+    with public_call():
+        return comparing.compare(data_location(first).folder, data_location(second).folder, common, published)
 
 
 def recognise(data: Location | DataSet, source: Location, *, samples: int = 20) -> Recognition:

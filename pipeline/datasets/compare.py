@@ -240,21 +240,8 @@ def read_listed(place: str) -> Listed:
     return Listed(roots_of(store), store)
 
 
-def compare(first: str, second: str, *, common: bool = False, published: bool = False) -> Comparison:
-    """Compare two data sets by their roots, and name the likely cause of each difference.
-
-    Args:
-        first: Folder or URL of a data set, a ``roots.json``, or the name of a shipped list of roots.
-        second: The same for the other one.
-        common: Whether conditions that only one of them has do not count as differences.
-        published: Whether the second lists published images, of which only the pixels are compared.
-
-    Returns:
-        The comparison, which is true if the images and labels are the same.
-
-    Raises:
-        UserError: One of them cannot be read, or they have no condition in common.
-    """
+def compare(first: str, second: str, common: bool = False, published: bool = False) -> Comparison:
+    """Compare two data sets or lists of roots, as ``robustshards.compare`` does."""
     one, other = read_listed(first), read_listed(second)
     ours, theirs = one.roots.by_condition(), other.roots.by_condition()
     shared = [condition for condition in ours if condition in theirs]

@@ -89,7 +89,7 @@ def compare(settings: CompareSettings) -> None:
     second = settings.second or settings.published
     if second is None or (settings.second and settings.published):
         raise UserError("give two things to compare: A and B, or A and --published LIST")
-    found = compare_roots(settings.first, second, common=settings.common, published=settings.published is not None)
+    found = compare_roots(settings.first, second, settings.common, settings.published is not None)
     settings.show(found.lines(), **found.facts())
     if not found.equal:
         raise typer.Exit(Exit.FAULTS)
