@@ -47,7 +47,7 @@ def _levels(value: Any) -> list[float]:
     def read(each: Any) -> list[float]:
         if isinstance(each, str):
             return parse_levels(each)
-        return [each if isinstance(each, float) else integer(0).read(each)]
+        return [each if isinstance(each, float) and math.isfinite(each) else integer(0).read(each)]
 
     return [level for each in as_list(value) for level in read(each)]
 

@@ -139,6 +139,7 @@ def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
         ({"workers": "two"}, "invalid workers 'two'"),
         ({"workers": True}, "invalid workers True: use an integer"),
         ({"severities": True}, "invalid severities True: use levels"),
+        ({"severities": float("inf")}, "invalid severities inf: use levels"),
         ({"limit": True}, "invalid limit True: use an integer"),
         ({"address": 6379}, "invalid address 6379"),
         ({"executor": "slurm"}, "'slurm'"),
