@@ -220,7 +220,7 @@ def write_order(data_set: DataSet, schedule: Schedule, ids: frozenset[str] | Non
     )
     stops, first = schedule.batches(batch_size)[:, 1], 0
     try:
-        with pq.ParquetWriter(path, schema) as writer:
+        with open(path, "wb") as file, pq.ParquetWriter(file, schema) as writer:
             for entry, which, index, labels in schedule.samples():
                 step = schedule.steps[entry]
                 starts = np.cumsum([0, *(len(names[condition]) for condition in step[:-1])])

@@ -65,6 +65,8 @@ class LocalStore(Store):
             raise UserError(f"{root} is a URL: only a local folder is allowed here")
         self._folder = local_path(root)
         self.root = str(self._folder)
+        if ":" in self.root.partition("/")[0]:  # PyArrow would take a relative path for a URL
+            self._folder = self._folder.absolute()
         self._allow_links_out = allow_links_out
         self._parents: dict[str, Path] = {}
         self._opened: OrderedDict[str, _OpenFile] = OrderedDict()

@@ -73,6 +73,13 @@ def test_the_sides_of_images_are_those_that_a_build_accepts(tmp_path: Path) -> N
     assert [sample.pixels().shape for sample in data.samples()] == [(32, 20_000, 3)]
 
 
+def test_relative_paths_with_a_colon_are_no_urls(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
+    selection = ("--source", small_source, "--only", "contrast")
+    robustshards.succeed("render", "imagenet-c", "--out", "a:b", *selection, cwd=tmp_path)
+    robustshards.succeed("stream", "continual", "a:b", "--out", "a:order.parquet", cwd=tmp_path)
+    assert parquet.ParquetFile(tmp_path / "a:order.parquet").metadata.num_rows == 6
+
+
 def test_interrupted_evaluation_continues(rendered_once: Path, tmp_path: Path) -> None:
     evaluated(rendered_once, tmp_path / "whole")
     evaluated(rendered_once, tmp_path / "again")
