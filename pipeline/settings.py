@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from textwrap import dedent
 from typing import Any, Self
-from unicodedata import category
 
 from pipeline.errors import ArgumentError, UserError
-from pipeline.text import CONTROL, LONGEST_NAME
+from pipeline.text import LONGEST_NAME, has_control
 
 REQUIRED: Any = MISSING
 """Default of a setting that must be given."""
@@ -99,7 +98,7 @@ def line(least: int, most: int, metavar: str) -> Kind:
     """Return texts of one line, with a range of lengths."""
 
     def read(value: Any) -> str:
-        if not least <= len(_text(value).strip()) <= len(value) <= most or {*map(category, value)} & CONTROL:
+        if not least <= len(_text(value).strip()) <= len(value) <= most or has_control(value):
             raise ValueError
         return str(value)
 

@@ -11,10 +11,10 @@ LONGEST_NAME, LONGEST_PATH, LONGEST_MESSAGE = 200, 1000, 4000
 LONGEST_ERROR = 2000
 """Maximum number of characters of an error message, which may quote arbitrary input."""
 
-CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories of control characters, surrogates, and line and paragraph separators."""
 
-_UNPRINTABLE = CONTROL | {"Cf"}
+_UNPRINTABLE = _CONTROL | {"Cf"}
 """The same, and format characters."""
 
 _HARMLESS = "\n\u200c\u200d"
@@ -24,6 +24,11 @@ _HARMLESS = "\n\u200c\u200d"
 def shown(text: str) -> str:
     """Return text from a file for a message: quoted, escaped and shortened."""
     return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "...")
+
+
+def has_control(text: str) -> bool:
+    """Return whether a text has control characters, surrogates, or line or paragraph separators."""
+    return not _CONTROL.isdisjoint(map(category, text))
 
 
 def escape_controls(text: str) -> str:

@@ -1,6 +1,5 @@
 """File and folder names of an export. Class folders sort in label order; names are unique and stay in the export."""
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -8,7 +7,7 @@ from manifests import Row
 from pipeline.errors import UserError
 from pipeline.sources.base import folded
 from pipeline.sources.files import is_system_folder
-from pipeline.text import shown
+from pipeline.text import has_control, shown
 
 UNLABELLED = "unlabelled"
 """Folder of images with neither a label nor a class name."""
@@ -18,9 +17,6 @@ MOST_CLASSES = 100_000
 
 FOLDER_MARK = "__"
 """Separator that replaces slashes in file names, for layouts with all files of a class in one folder."""
-
-_CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode categories of control characters, line separators and surrogates, which names must not contain."""
 
 _DEVICES = frozenset(
     {*("con", "prn", "aux", "nul"), *(f"{device}{number}" for device in ("com", "lpt") for number in range(1, 10))}
@@ -133,7 +129,7 @@ def safe_name(name: str, what: str) -> str:
     """Return a valid name unchanged. Raise UserError, starting with ``what``, for an invalid or hidden one."""
     if "/" in name or name in (".", ".."):
         raise UserError(f"{what} is outside of its folder: rename it in the source")
-    if not name or name.startswith(".") or _has_control(name):
+    if not name or name.startswith(".") or has_control(name):
         why = "it is empty, starts with a dot, or contains control characters"
         raise UserError(f"{what} is not a valid file name, because {why}: rename it in the source")
     return name
@@ -182,7 +178,7 @@ def _check_class(name: str) -> None:
     """Raise UserError if a class name is not valid as a folder name, even with a number as prefix."""
     if name.startswith("/") or ".." in name.replace("\\", "/").split("/"):
         raise UserError(f"the class name {shown(name)} is outside of the export's folder: rename the class")
-    if _has_control(name):
+    if has_control(name):
         raise UserError(f"the class name {shown(name)} contains control characters: rename the class")
 
 
@@ -222,7 +218,3 @@ def _are_sorted_and_unique(names: Sequence[str]) -> bool:
 def _is_plain(name: str) -> bool:
     device = folded(name).partition(".")[0] in _DEVICES
     return name[0].isalnum() and name == _without_separators(name) and not device and not is_system_folder(name)
-
-
-def _has_control(text: str) -> bool:
-    return any(unicodedata.category(character) in _CONTROL for character in text)
