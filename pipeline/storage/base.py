@@ -108,7 +108,7 @@ class Store(Protocol):
         """Delete a file if it exists."""
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Lock the store for one build. Raise UserError if another build holds the lock or the store is read-only."""
+        """Lock the store for one run. Raise UserError if another run holds the lock or the store is read-only."""
 
     def check_exclusive(self) -> None:
         """Raise UserError if :meth:`exclusive` would. Create and change nothing."""

@@ -1,12 +1,12 @@
-"""A lock for stores without kernel locks, in a bucket or a folder: a ticket, which only one build writes and renews.
+"""A lock for stores without kernel locks, in a bucket or a folder: a ticket, which only one run writes and renews.
 
-A build lists the tickets. If one of them is renewed while it waits, another build is alive, and it stops. Otherwise it
-writes the ticket with the next number, by a write that fails if the file exists: of builds that start together, one
-succeeds. It lists once more, and stops if there is a ticket that it did not see at first: each build writes before this
-listing, so at least one of two sees the other. Then it deletes the tickets of builds that were killed.
+A run lists the tickets. If one of them is renewed while it waits, another run is alive, and it stops. Otherwise it
+writes the ticket with the next number, by a write that fails if the file exists: of runs that start together, one
+succeeds. It lists once more, and stops if there is a ticket that it did not see at first: each run writes before this
+listing, so at least one of two sees the other. Then it deletes the tickets of runs that were killed.
 
 Some stores overwrite a file where they should fail. A second write shows this; there, tickets have unique names, and
-builds that start together may all stop.
+runs that start together may all stop.
 """
 
 import threading
@@ -22,7 +22,7 @@ from pipeline.storage.base import Store
 
 RENEWAL_S = 5.0
 TIMEOUT_S = 20.0
-"""Seconds without a renewal after which a build is considered dead."""
+"""Seconds without a renewal after which a run is considered dead."""
 
 _FOLDER = ".lease"
 
@@ -39,21 +39,21 @@ class Files(Store, Protocol):
 
 @contextmanager
 def lease(files: Files) -> Iterator[None]:
-    """Lock the store while the block runs. Raise UserError if another build holds the lock."""
+    """Lock the store while the block runs. Raise UserError if another run holds the lock."""
     dead = set(check_lease(files))
     with _ticket(files, dead) as own:
         if set(files.listing(_FOLDER, "")) - dead - {own}:
-            raise another_build(files.root)
+            raise another_run(files.root)
         for ticket in dead:
             files.remove(ticket)
         yield
 
 
 def check_lease(files: Files) -> Collection[str]:
-    """Return the tickets of builds that were killed. Raise UserError if a build holds the lock. Write nothing."""
+    """Return the tickets of runs that were killed. Raise UserError if a run holds the lock. Write nothing."""
     tickets = files.listing(_FOLDER, "")
     if any(_is_alive(files, ticket) for ticket in tickets):
-        raise another_build(files.root)
+        raise another_run(files.root)
     return tickets
 
 
@@ -82,7 +82,7 @@ def _written(files: Files, others: Collection[str]) -> str:
     own = f"{_FOLDER}/{1 + max((int(number) for number in numbers if number.isdecimal()), default=0)}"
     name = uuid.uuid4().hex
     if not files.create(name.encode(), own):
-        raise another_build(files.root)
+        raise another_run(files.root)
     if not files.create(b"overwritten", own):
         return own
     files.publish_bytes(b"unique", f"{own}-{name}")
@@ -95,7 +95,7 @@ def _renew(files: Files, own: str, ended: threading.Event) -> None:
         try:
             files.publish_bytes(b"renewed", own)
         except (OSError, UnreachableError):
-            continue  # the build itself reports such errors; the next renewal may succeed
+            continue  # the run itself reports such errors; the next renewal may succeed
 
 
 def _is_alive(files: Files, ticket: str) -> bool:
@@ -108,6 +108,6 @@ def _is_alive(files: Files, ticket: str) -> bool:
     return False
 
 
-def another_build(root: str) -> UserError:
-    """Return the error if another build holds the lock of a store."""
-    return UserError(f"another build is writing to {root}: wait for it to finish, or choose another folder")
+def another_run(root: str) -> UserError:
+    """Return the error if another run holds the lock of a store."""
+    return UserError(f"another run is writing to {root}: wait for it to finish, or choose another folder")

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage.base import LARGEST_READ, FolderEntry, Store, path_sort_key, skip_nothing
-from pipeline.storage.lease import another_build, check_lease, lease
+from pipeline.storage.lease import another_run, check_lease, lease
 from pipeline.storage.locations import is_url, local_path
 
 _SCRATCH = ".partial"
@@ -319,7 +319,7 @@ class LocalStore(Store):
             if error.errno in _NO_LOCKS:
                 return None
             if isinstance(error, BlockingIOError):
-                raise another_build(self.root) from None
+                raise another_run(self.root) from None
             raise
         return lock
 

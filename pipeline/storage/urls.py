@@ -183,7 +183,7 @@ class UrlStore(Store):
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Lock the store for one build with a lease. Raise UserError if another build holds it or no bucket exists."""
+        """Lock the store for one run with a lease. Raise UserError if another run holds it or no bucket exists."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(lease(self))
@@ -192,7 +192,7 @@ class UrlStore(Store):
             yield
 
     def check_exclusive(self) -> None:
-        """Raise UserError if another build holds the lease. Write nothing."""
+        """Raise UserError if another run holds the lease. Write nothing."""
         check_lease(self)
 
     def free(self) -> None:

@@ -133,7 +133,7 @@ class _Trial:
         for _ in range(MAX_ATTEMPTS):
             codes = self._attempt(*more)
             self._result.attempts += len(codes)
-            accepted = codes if "another build" not in self._output() else [code for code in codes if code != REFUSED]
+            accepted = codes if "another run" not in self._output() else [code for code in codes if code != REFUSED]
             if not accepted and self._scenario.builds > 1:
                 self._problem(f"all builds were refused: {self._output()}")
             if self._result.problems:

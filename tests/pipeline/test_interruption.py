@@ -109,7 +109,7 @@ def test_stopped_builds_leave_no_process_and_keep_shards(
     driver.send_signal(signal.SIGCONT)
     _, errors = driver.communicate(timeout=300)
     assert second.returncode == 2
-    assert "another build is writing" in second.stderr
+    assert "another run is writing" in second.stderr
     assert driver.returncode == 0, errors
     check_continued(errors, there)
     assert before.items() <= written(tmp_path).items(), "committed shards were made again"

@@ -228,11 +228,11 @@ def leased(
 
 def test_a_second_build_is_refused_until_the_first_ends(leased: UrlStore | LocalStore) -> None:
     leased.check_exclusive()
-    with leased.exclusive(), pytest.raises(UserError, match="another build is writing"), leased.exclusive():
+    with leased.exclusive(), pytest.raises(UserError, match="another run is writing"), leased.exclusive():
         pass
     with leased.exclusive():
         assert list(leased.listing(".lease", "")) == [".lease/1"]
-        with pytest.raises(UserError, match="another build is writing"):
+        with pytest.raises(UserError, match="another run is writing"):
             leased.check_exclusive()
     assert leased.listing(".lease", "") == {}
 
@@ -274,7 +274,7 @@ def test_a_store_that_overwrites_gives_the_lease_to_at_most_one_build(
 
     monkeypatch.setattr(UrlStore, "create", overwrite)
     assert len(builds_at_once(store)) <= 1
-    with store.exclusive(), pytest.raises(UserError, match="another build is writing"), store.exclusive():
+    with store.exclusive(), pytest.raises(UserError, match="another run is writing"), store.exclusive():
         pass
 
 
@@ -321,7 +321,7 @@ def test_the_lease_of_a_killed_build_on_a_folder_expires(tmp_path: Path, short_t
     assert holder.stdout.readline() == f"{scratch}\n"
     (scratch / "unfinished").touch()
     with patch("fcntl.flock", side_effect=OSError(errno.ENOLCK, "No locks available")):
-        with pytest.raises(UserError, match="another build is writing"), store.exclusive():
+        with pytest.raises(UserError, match="another run is writing"), store.exclusive():
             pass
         holder.kill()
         holder.communicate()
