@@ -38,7 +38,7 @@ AGAIN = "run the same command again"
 """Advice after an interruption of a command that starts from the beginning."""
 
 TO_CONTINUE = "Run the same command to continue"
-CONTINUE = f"finished shards are kept. {TO_CONTINUE}"
+CONTINUE = f"finished files are kept. {TO_CONTINUE}"
 """Advice after an interruption of a command that resumes."""
 
 

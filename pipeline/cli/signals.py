@@ -72,7 +72,7 @@ def _stop_at_once() -> NoReturn:
     """Exit, which kills all child processes. Finished files are kept."""
     if os.isatty(2):
         _write_error(_SHOW_CURSOR + b"\n" * len(displays))
-    _write_error(b"error: stopped at once; finished shards are kept. Run the same command to continue\n")
+    _write_error(b"error: stopped at once; finished files are kept. Run the same command again\n")
     os._exit(Exit.INTERRUPTED)
 
 
