@@ -269,6 +269,12 @@ def test_damaged_predictions_are_a_user_error(tmp_path: Path, what: str) -> None
     assert len(str(raised.value)) < 1000
 
 
+def test_sequences_without_a_perturbation_are_not_called_damaged(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path / "r", {("none", 0): WALK["tilt", 1]}, LABELS, family="perturbations")
+    with pytest.raises(UserError, match="contains the difficulty 0, but they start at 1"):
+        report_on(folder)
+
+
 def test_labels_that_differ_between_conditions_are_refused(tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path / "r", TWO, LABELS)
     rewritten(folder, changed_column("label", [0, 1, 0, 2]))

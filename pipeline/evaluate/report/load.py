@@ -124,7 +124,10 @@ class Evaluation(Tested):
             for batch in file.iter_batches(columns=["level"]):
                 levels.update(pc.unique(batch["level"]).to_pylist())
         if levels and min(levels) < 1:
-            raise self.damaged_error(f"level {min(levels)} is below 1")
+            raise UserError(
+                f"{self.folder} contains the difficulty {min(levels)}, but they start at 1: evaluate only sequences of "
+                "the perturbations of ImageNet-P"
+            )
         return sorted(levels)
 
     def damaged_error(self, reason: str) -> UserError:
