@@ -147,6 +147,14 @@ def test_json_files_are_read_as_csv_files(folder: Path) -> None:
     assert facts(*as_json) == facts(*TRAINED, *MEASURED)
 
 
+def test_the_column_of_names_may_have_no_title(folder: Path) -> None:
+    titled = facts(*TRAINED, *MEASURED)
+    for name in ("candidates", "natural", "trained"):
+        path = folder / f"{name}.csv"
+        path.write_text(path.read_text().removeprefix("model"))
+    assert facts(*TRAINED, *MEASURED) == titled
+
+
 def test_order_of_the_rows_of_trained_models_does_not_matter(folder: Path) -> None:
     names, table = read_trained("trained.csv")
     first, *rows = (folder / "trained.csv").read_text().splitlines()

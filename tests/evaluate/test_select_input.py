@@ -62,6 +62,12 @@ def test_invalid_files_are_refused(
     refused(select("--candidates", name), name, *words)
 
 
+def test_two_models_are_too_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_bytes(HEAD + b"a,0.7,0.5\nb,0.8,0.6\n")
+    refused(select("--candidates", "t.csv", "--natural", "t.csv"), "at least 3 models", "'a' and 'b'")
+
+
 def changed(column: str, value: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
     """Return a function that replaces the cells of a column of a table by others of their row."""
 

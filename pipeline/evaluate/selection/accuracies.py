@@ -93,7 +93,9 @@ class Accuracies:
                 raise UserError(f"no accuracies on {kind}: {remedy}")
         if len(models) < MIN_MODELS:
             few = " and ".join(map(shown, models))
-            raise UserError(f"{few} are too few models for a correlation: give at least {MIN_MODELS}")
+            raise UserError(
+                f"a correlation needs at least {MIN_MODELS} models, but there are values of {few} only: add more"
+            )
         (clean,), candidates, natural, scores = ([*self._columns(kind, models).items()] for kind in Kind)
         names, columns = zip(*candidates, strict=True)
         return Measurements(models, clean[1], names, np.stack(columns, axis=1), dict(natural), dict(scores))
@@ -213,7 +215,7 @@ def _csv_cells(location: str) -> dict[str, dict[str, str]]:
         lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text), strict=True) if any(line)]
     except csv.Error as error:
         raise UserError(f"{location} is not valid CSV: {error}") from error
-    if not lines or lines[0][0] != MODEL:
+    if not lines or lines[0][0] not in (MODEL, ""):  # pandas writes an index without a title
         first = shown(lines[0][0]) if lines else "nothing"
         raise UserError(f"{location} starts with {first}: title the first column {MODEL!r}, and separate by commas")
     (_, *columns), rows = lines[0], lines[1:]
