@@ -78,10 +78,6 @@ class Victim(torch.nn.Module):
         self.classes = logits.shape[1]
         return logits
 
-    def train(self, mode: bool = True) -> "Victim":
-        """Return the model unchanged: it stays in evaluation mode."""
-        return self
-
 
 def _channels(values: Sequence[float], device: torch.device) -> torch.nn.Parameter:
     numbers = torch.tensor(values, dtype=torch.float32, device=device).view(1, 3, 1, 1)

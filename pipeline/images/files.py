@@ -84,7 +84,7 @@ class Own(Encoder):
 
     def file_name(self, origin: str) -> str:
         """Return the path of a file that is made from a source file, which ``content`` decides."""
-        return f"{os.path.splitext(origin)[0]}{'.png'}" if self.content == "png" else origin
+        return f"{os.path.splitext(origin)[0]}.png" if self.content == "png" else origin
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a file of the format that the name decides."""
