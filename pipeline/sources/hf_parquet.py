@@ -235,6 +235,8 @@ def _batches(
 ) -> Generator[Any, None, None]:
     """Yield the rows of a row group in batches of limited memory. Raise UnsafePageError if it is not safe to read."""
     largest = 1
+    if not opened.groups[group].rows:  # its columns may have no page
+        return
     for column in opened.groups[group].columns:
         if column.name in columns:
             if column.uncompressed > max(UNCHECKED_BYTES, MAX_COMPRESSION_RATIO * column.compressed):

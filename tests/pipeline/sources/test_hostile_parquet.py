@@ -112,6 +112,12 @@ def test_only_files_that_are_not_hidden_are_read_whatever_their_names(tmp_path: 
     assert labels_of(tmp_path) == labels_of(file) == [0, 1]
 
 
+def test_a_file_may_have_no_rows(tmp_path: Path) -> None:
+    for number, labels in enumerate(([], [1], [])):
+        parquet(tmp_path / f"test-{number:05}-of-00003.parquet", pa.array(labels, pa.int64()))
+    assert labels_of(tmp_path) == [1]
+
+
 def test_labels_are_null_or_have_class_names(tmp_path: Path) -> None:
     assert labels_of(parquet(tmp_path / "x.parquet", pa.array([None, 1, -1]))) == [-1, 1, -1]
     assert labels_of(parquet(tmp_path / "y.parquet", pa.nulls(2))) == [-1, -1]
