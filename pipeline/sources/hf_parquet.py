@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -105,7 +105,7 @@ class HuggingFaceParquet:
             self._columns = _columns(opened.file.schema_arrow, f"{self.location}: {self._names[0]}")
         names = self._columns.class_names
         self.labels = space_of(names, Numbering.LISTED) if names else None
-        self._current: _Rows | None = None
+        self._current: _Images | None = None
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield all rows. Raise UserError if a file is damaged or does not match the others."""
@@ -121,25 +121,21 @@ class HuggingFaceParquet:
     def read(self, image: SourceImage) -> bytes:
         """Return the image bytes of one row. Raise OSError if it cannot be read.
 
-        The row group stays open, so reading its rows in order is fast.
+        The file stays open, so reading its rows in order is fast.
         """
         check_size(image)
         name, group, index = image.origin.rsplit("#", 2)
         try:
-            data = self._rows(name, int(group), int(index)).at(int(index))
+            if self._current is None or self._current.name != name:
+                self._close()
+                self._current = _Images(self._store, name, self._columns.bytes_column)
+            data = self._current.at(int(group), int(index))
         except (UserError, *_DAMAGED) as error:
             self._close()
             raise OSError(f"cannot read the row: {type(error).__name__}: {str(error)[:200]}") from error
         if data is None:
             raise OSError("the row contains no image bytes")
         return data
-
-    def _rows(self, name: str, group: int, index: int) -> "_Rows":
-        """Return a reader of a row group that can still reach a row: the open one, or a new one."""
-        if self._current is None or not self._current.can_reach(name, group, index):
-            self._close()
-            self._current = _Rows(self._store, name, group, self._columns)
-        return self._current
 
     def _close(self) -> None:
         if self._current is not None:
@@ -173,23 +169,23 @@ class _Opened(NamedTuple):
     groups: tuple[RowGroup, ...]
 
 
-class _Rows:
-    """A forward reader of the images of one row group."""
+class _Images:
+    """A forward reader of the images of one file."""
 
-    def __init__(self, store: Store, name: str, group: int, columns: _Columns) -> None:
-        self._where = (name, group)
+    def __init__(self, store: Store, name: str, column: str) -> None:
+        self.name = name
+        self._store, self._column = store, column
         self._context = _opened(store, name)
-        opened = self._context.__enter__()
-        self._batches = _batches(store, name, opened, group, [columns.bytes_column])
-        self._start = 0
+        self._opened = self._context.__enter__()
+        self._group, self._start = -1, 0
         self._images: Any = []
+        self._batches: Iterator[Any] = iter(())
 
-    def can_reach(self, name: str, group: int, index: int) -> bool:
-        """Return whether a row is in this group and not before the current batch."""
-        return self._where == (name, group) and index >= self._start
-
-    def at(self, index: int) -> bytes | None:
-        """Return the image of a row, or None if it is null. Raise OSError if the row does not exist."""
+    def at(self, group: int, index: int) -> bytes | None:
+        """Return the image of a row of a row group, or None if it is null. Raise OSError if the row does not exist."""
+        if group != self._group or index < self._start:
+            self._group, self._start, self._images = group, 0, []
+            self._batches = _batches(self._store, self.name, self._opened, group, [self._column])
         while index >= self._start + len(self._images):
             start = self._start + len(self._images)
             batch = next(self._batches, None)
@@ -200,8 +196,7 @@ class _Rows:
 
     def close(self) -> None:
         """Close the file."""
-        self._images = []
-        self._batches.close()
+        self._images, self._batches = [], iter(())
         self._context.__exit__(None, None, None)
 
 
@@ -230,9 +225,7 @@ def _opened(store: Store, name: str) -> Iterator[_Opened]:
         raise UserError(f"{name} in {store.root} is not a valid Parquet file: {why}") from error
 
 
-def _batches(
-    store: Store, name: str, opened: _Opened, group: int, columns: Sequence[str]
-) -> Generator[Any, None, None]:
+def _batches(store: Store, name: str, opened: _Opened, group: int, columns: Sequence[str]) -> Iterator[Any]:
     """Yield the rows of a row group in batches of limited memory. Raise UnsafePageError if it is not safe to read."""
     largest = 1
     if not opened.groups[group].rows:  # its columns may have no page

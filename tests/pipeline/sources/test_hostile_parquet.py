@@ -5,6 +5,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -239,6 +240,15 @@ def test_rows_can_be_read_in_any_order(tmp_path: Path, order: tuple[int, ...]) -
     source = open_source("hf-parquet", str(layouts.hf_parquet(tmp_path)))
     images = list(source)
     assert [source.read(images[index]) for index in order] == [png(index) for index in order]
+
+
+def test_a_file_is_opened_once_for_all_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = parquet(tmp_path / "x.parquet", list(range(6)), row_group_size=2)
+    source, opened = open_source("hf-parquet", str(path)), Mock(wraps=pq.ParquetFile)
+    images = list(source)
+    monkeypatch.setattr(pq, "ParquetFile", opened)
+    assert [source.read(image) for image in images] == [png(index) for index in range(6)]
+    assert opened.call_count == 1
 
 
 def test_reading_a_row_of_a_changed_file_fails(tmp_path: Path) -> None:
