@@ -154,7 +154,7 @@ class HuggingFaceParquet:
             wanted = [columns.bytes_column] + ([columns.label] if columns.label else [])
             for group in range(len(opened.groups)):
                 start = 0
-                for batch in _batches(self._store, name, opened, group, wanted):
+                for batch in _batches(opened, group, wanted):
                     images = _bytes(batch.column(0))
                     sizes = [-1 if size is None else size for size in pc.binary_length(images).to_pylist()]
                     labels = batch.column(1).to_pylist() if columns.label else [None] * len(sizes)
@@ -163,10 +163,15 @@ class HuggingFaceParquet:
 
 
 class _Opened(NamedTuple):
-    """A Parquet file and its row groups, parsed without Arrow, which can crash the process on damaged footers."""
+    """A Parquet file, its row groups, its content, and the size of that in bytes.
+
+    The row groups are parsed without Arrow, which can crash the process on damaged footers.
+    """
 
     file: Any
     groups: tuple[RowGroup, ...]
+    content: BinaryIO
+    size: int
 
 
 class _Images:
@@ -174,7 +179,7 @@ class _Images:
 
     def __init__(self, store: Store, name: str, column: str) -> None:
         self.name = name
-        self._store, self._column = store, column
+        self._column = column
         self._context = _opened(store, name)
         self._opened = self._context.__enter__()
         self._group, self._start = -1, 0
@@ -185,7 +190,7 @@ class _Images:
         """Return the image of a row of a row group, or None if it is null. Raise OSError if the row does not exist."""
         if group != self._group or index < self._start:
             self._group, self._start, self._images = group, 0, []
-            self._batches = _batches(self._store, self.name, self._opened, group, [self._column])
+            self._batches = _batches(self._opened, group, [self._column])
         while index >= self._start + len(self._images):
             start = self._start + len(self._images)
             batch = next(self._batches, None)
@@ -205,10 +210,11 @@ def _opened(store: Store, name: str) -> Iterator[_Opened]:
     """Open a Parquet file after checking its footer. Raise UserError if it is damaged, also while it is read."""
     try:
         with store.open(name) as opened:
-            groups = tuple(row_groups(read_footer(cast(BinaryIO, opened), LARGEST_FOOTER)))
-            size = opened.seek(0, 2)
-            opened.seek(0)
-            with pq.ParquetFile(opened, buffer_size=2**16, pre_buffer=False) as file:
+            content = cast(BinaryIO, opened)
+            groups = tuple(row_groups(read_footer(content, LARGEST_FOOTER)))
+            size = content.seek(0, 2)
+            content.seek(0)
+            with pq.ParquetFile(content, buffer_size=2**16, pre_buffer=False) as file:
                 rows = file.metadata.num_rows
                 if rows > max(UNCHECKED_ROWS, size // MIN_BYTES_PER_ROW):
                     raise UserError(
@@ -217,7 +223,7 @@ def _opened(store: Store, name: str) -> Iterator[_Opened]:
                     )
                 if file.num_row_groups != len(groups):
                     raise UserError(f"{name} in {store.root} is not a valid Parquet file: its footer is damaged")
-                yield _Opened(file, groups)
+                yield _Opened(file, groups, content, size)
     except UnsafePageError as error:
         raise UserError(f"{name} in {store.root} is damaged or unsafe: {error}") from error
     except _DAMAGED as error:
@@ -225,7 +231,7 @@ def _opened(store: Store, name: str) -> Iterator[_Opened]:
         raise UserError(f"{name} in {store.root} is not a valid Parquet file: {why}") from error
 
 
-def _batches(store: Store, name: str, opened: _Opened, group: int, columns: Sequence[str]) -> Iterator[Any]:
+def _batches(opened: _Opened, group: int, columns: Sequence[str]) -> Iterator[Any]:
     """Yield the rows of a row group in batches of limited memory. Raise UnsafePageError if it is not safe to read."""
     largest = 1
     if not opened.groups[group].rows:  # its columns may have no page
@@ -237,12 +243,12 @@ def _batches(store: Store, name: str, opened: _Opened, group: int, columns: Sequ
                     f"its column {column.name} decompresses from {column.compressed} to {column.uncompressed} bytes; "
                     f"the maximum ratio is {MAX_COMPRESSION_RATIO}"
                 )
-            largest = max(largest, _largest_page(store, name, column))
+            largest = max(largest, _largest_page(opened, column))
     rows = min(BATCH_ROWS, max(1, BATCH_BYTES // largest))
     yield from opened.file.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False)
 
 
-def _largest_page(store: Store, name: str, column: ParquetColumn) -> int:
+def _largest_page(opened: _Opened, column: ParquetColumn) -> int:
     """Return the decompressed size in bytes of the largest page of a column of one row group.
 
     Arrow allocates the size that a page header declares. The sizes in the footer can be forged, so every page is
@@ -253,10 +259,10 @@ def _largest_page(store: Store, name: str, column: ParquetColumn) -> int:
         OSError: The file cannot be read.
     """
     start, end, count, largest = column.start, column.start + column.compressed, 0, 0
-    if not 0 <= start <= end <= store.size(name):
+    if not 0 <= start <= end <= opened.size:
         raise UnsafePageError(f"a column extends from byte {start} to {end}, beyond the end of the file")
     while start < end:
-        header, uncompressed, compressed = _page(store, name, start)
+        header, uncompressed, compressed = _page(opened.content, start)
         count += 1
         if uncompressed > LARGEST_PAGE:
             raise UnsafePageError(
@@ -270,10 +276,11 @@ def _largest_page(store: Store, name: str, column: ParquetColumn) -> int:
     return largest
 
 
-def _page(store: Store, name: str, start: int) -> tuple[int, int, int]:
+def _page(content: BinaryIO, start: int) -> tuple[int, int, int]:
     """Return the sizes in bytes of the header at a position, of its page after decompression, and in the file."""
     for size in (_FIRST_READ, _LAST_READ):
-        data = store.read(name, start, size)
+        content.seek(start)
+        data = content.read(size)
         try:
             fields, end = read_struct(data)
         except IndexError:

@@ -15,6 +15,7 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.sources import hf_parquet
 from pipeline.sources.kinds import open_source
+from pipeline.storage import LocalStore
 from tests.factories import layouts
 from tests.factories.layouts import png, write
 
@@ -247,6 +248,7 @@ def test_a_file_is_opened_once_for_all_its_row_groups(tmp_path: Path, monkeypatc
     source, opened = open_source("hf-parquet", str(path)), Mock(wraps=pq.ParquetFile)
     images = list(source)
     monkeypatch.setattr(pq, "ParquetFile", opened)
+    monkeypatch.setattr(LocalStore, "read", lambda *_: pytest.fail("a request of its own, in an object store"))
     assert [source.read(image) for image in images] == [png(index) for index in range(6)]
     assert opened.call_count == 1
 
