@@ -28,7 +28,7 @@ MAX_SIDE_BYTES = 2**20
 MAX_LABEL_DIGITS = 20
 """Maximum number of characters of a label."""
 
-_LABELS = frozenset({"cls", "json"})
+_LABELS = ("cls", "json")
 """Extensions of members that can contain a label."""
 
 MAX_CLASS_NAME = 1000
@@ -53,7 +53,8 @@ class WebDatasetTars:
         if not names:
             raise UserError(f"{self.location} contains no .tar files")
         refuse_mixed(place, names)
-        self._indexes = {name: TarIndex(place.store, name) for name in names}
+        labels = tuple(f".{extension}" for extension in _LABELS)
+        self._indexes = {name: TarIndex(place.store, name, labels) for name in names}
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield all samples.

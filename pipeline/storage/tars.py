@@ -14,6 +14,9 @@ BLOCK = tarfile.BLOCKSIZE
 MAX_MEMBERS = 3_000_000
 """Maximum number of members in a tar, because readers keep them in memory. ImageNet's training set has 2,562,334."""
 
+KEPT_MEMBER, KEPT_TAR = 2**12, 2**24
+"""Maximum sizes in bytes of a member that an index keeps in memory, and of all of them."""
+
 MAX_EXTENSION = 2**16
 """Maximum size in bytes of an extended header, which contains long names, times and attributes."""
 
@@ -215,10 +218,18 @@ def _number(raw: bytes, position: int) -> int:
 
 
 class TarIndex:
-    """An index of an uncompressed tar, which is read when it is first needed. It reads any regular file by name."""
+    """An index of an uncompressed tar, which is read when it is first needed. It reads any regular file by name.
 
-    def __init__(self, store: Store, tar: str) -> None:
-        self._store, self._tar = store, tar
+    Args:
+        store: Store of the tar.
+        tar: Name of the tar.
+        kept: Suffixes of small members that the index reads too, and keeps: later, each would be a request of its own
+            in an object store.
+    """
+
+    def __init__(self, store: Store, tar: str, kept: tuple[str, ...] = ()) -> None:
+        self._store, self._tar, self._suffixes = store, tar, kept
+        self._kept: dict[str, bytes] = {}
 
     def members(self) -> Mapping[str, TarMember]:
         """Return name -> regular file, in order. Raise UserError if the tar is damaged or unsafe."""
@@ -231,6 +242,8 @@ class TarIndex:
     def read(self, name: str) -> bytes:
         """Return the content of a member. Raise OSError if it cannot be read."""
         member = self.members()[name]
+        if name in self._kept:
+            return self._kept[name]
         data = self._store.read(self._tar, member.offset, member.size)
         if len(data) != member.size:
             raise OSError(f"{self._tar} was truncated while in use: read {len(data)} of {member.size} bytes of {name}")
@@ -239,7 +252,7 @@ class TarIndex:
     @cached_property
     def _content(self) -> tuple[dict[str, TarMember], list[str]]:
         where = Place(self._store, self._tar).location
-        files, folders = dict[str, TarMember](), list[str]()
+        files, folders, room = dict[str, TarMember](), list[str](), KEPT_TAR
         try:
             with self._store.open(self._tar) as file:
                 for member in safe_members(file, folders=True):
@@ -249,6 +262,10 @@ class TarIndex:
                         raise UnsafeTarError(f"has the member {member.name[:200]!r} twice: remove one")
                     elif len(files) > MAX_MEMBERS:
                         raise UnsafeTarError(f"has more than {MAX_MEMBERS} members, the maximum: split it")
+                    elif member.name.endswith(self._suffixes) and member.size <= min(KEPT_MEMBER, room):
+                        file.seek(member.offset)
+                        self._kept[member.name] = file.read(member.size)
+                        room -= member.size
         except UnsafeTarError as error:
             raise UserError(f"{where} {error}") from error
         except OSError as error:

@@ -6,13 +6,14 @@ import json
 import struct
 import tarfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from pipeline.datasets.shards import ShardWriter
 from pipeline.errors import UserError
 from pipeline.sources.kinds import open_source
-from pipeline.storage import tars
+from pipeline.storage import LocalStore, tars
 from pipeline.storage.tars import BLOCK, UnsafeTarError, safe_members
 from tests.factories.layouts import png, write, write_tar
 
@@ -192,6 +193,19 @@ def test_labels_and_class_names_are_read(tmp_path: Path) -> None:
     members = {"a.png": png(0), "a.cls": b" 3\n", "b.png": png(1), "b.json": fields, "c.png": png(2), "c.cls": b"-1"}
     assert webdataset(tmp_path / "x", members) == [("a", 3, "3"), ("b", 7, "cow"), ("c", -1, "")]
     assert webdataset(tmp_path / "y", {"a.png": png(0), "a.txt": b"a cow"}) == [("a", -1, "")]
+
+
+def test_labels_are_read_with_the_index_unless_they_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = json.dumps({"label": 1, "text": "x" * tars.KEPT_MEMBER}).encode()
+    members = {"a.png": png(0), "a.cls": b"3", "b.png": png(1), "b.json": large, "c.png": png(2), "c.cls": b"10"}
+    expected = [("a", 3, "3"), ("b", 1, "1"), ("c", 10, "10")]
+    for room, reads in ((tars.KEPT_TAR, 1), (2, 2), (0, 3)):
+        monkeypatch.setattr(tars, "KEPT_TAR", room)
+        with monkeypatch.context() as patch:
+            read = Mock(wraps=LocalStore.read)
+            patch.setattr(LocalStore, "read", lambda *given, read=read: read(*given))
+            assert webdataset(tmp_path / str(room), members) == expected
+        assert read.call_count == reads
 
 
 def test_members_that_are_not_samples_are_skipped(tmp_path: Path) -> None:
