@@ -15,6 +15,7 @@ from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoder import Encoder
 from pipeline.render.renderer import Renderer, source_digest
 from pipeline.sources.base import Source, SourceImage
+from pipeline.sources.threads import ReadAhead
 from pipeline.storage import LARGEST_READ
 from pipeline.transforms.family import Condition, Image
 
@@ -155,7 +156,9 @@ class SampleMaker:
         roots: Folders and URLs that are removed from reasons of failures.
     """
 
-    def __init__(self, source: Source, renderer: Renderer, encoder: Encoder, roots: Collection[str]) -> None:
+    def __init__(
+        self, source: Source | ReadAhead, renderer: Renderer, encoder: Encoder, roots: Collection[str]
+    ) -> None:
         self._source, self._renderer, self._encoder, self._roots = source, renderer, encoder, roots
 
     def prepare(self, image: SourceImage, counts: BuildCounts, decode: bool = True) -> PreparedImage:

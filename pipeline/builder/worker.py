@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from itertools import product
 
@@ -17,7 +17,8 @@ from pipeline.render.bank import load_bank
 from pipeline.render.warm_up import ready_renderer
 from pipeline.sources.base import SourceImage
 from pipeline.sources.kinds import open_source
-from pipeline.storage import open_store, thread_pool
+from pipeline.sources.threads import ReadAhead
+from pipeline.storage import is_url, open_store, thread_pool
 from pipeline.transforms.family import Condition
 
 REPORT_EVERY_S = 0.5
@@ -73,7 +74,8 @@ class BuildWorker:
         renderer = ready_renderer(job.recipe, job.frost_folder)
         source = open_source(job.recipe.source.kind, job.source, part=job.recipe.source)
         roots = {job.source, source.location, job.output, self._store.root}
-        self._maker = SampleMaker(source, renderer, job.recipe.encoder, roots)
+        self._ahead = ReadAhead(source) if is_url(job.source) else None
+        self._maker = SampleMaker(self._ahead or source, renderer, job.recipe.encoder, roots)
 
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | CurrentItem]:
         """Make and publish the shards of a work item, a few at a time. Each source image is prepared once for all.
@@ -97,6 +99,7 @@ class BuildWorker:
                 shards = {
                     task.condition: stack.enter_context(part_builder(task, self._recipe, self._store)) for task in now
                 }
+                stack.enter_context(self._reading(kept, attempt))
                 for report in self._make(shards, kept, attempt, counts):
                     if isinstance(report, CurrentItem):
                         yield report
@@ -108,6 +111,14 @@ class BuildWorker:
                 self._publish(shards, len(images), counts)
             yield counts
             reported = time.monotonic()
+
+    def _reading(self, kept: Kept, attempt: Attempt[WorkItem]) -> AbstractContextManager[None]:
+        """Read the images that are not kept in advance, unless the attempt looks for one that crashes the process."""
+        if self._ahead is None or attempt.report_items:
+            return nullcontext()
+        return self._ahead.expecting(
+            image for image in attempt.work.images if not kept.get(image.id) and image.id not in attempt.quarantined
+        )
 
     def _make(
         self, shards: Shards, kept: Kept, attempt: Attempt[WorkItem], counts: BuildCounts

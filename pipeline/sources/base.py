@@ -108,6 +108,15 @@ def notices_of(source: Source) -> tuple[str, ...]:
     return tuple(getattr(source, "notices", ()))
 
 
+READERS = 8
+"""Number of threads that may read a source at the same time if each image is a file of its own."""
+
+
+def readers_of(source: Source) -> int:
+    """Return how many threads may read a source at the same time: 1 without an attribute ``readers``."""
+    return int(getattr(source, "readers", 1))
+
+
 def source_files(place: Place, ending: str, ignored: Counter[str]) -> list[str]:
     """Return the paths of the files at a place that have a given suffix, relative to it and sorted.
 

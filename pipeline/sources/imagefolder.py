@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pipeline.errors import UserError
 from pipeline.sources.base import (
+    READERS,
     SPLITS,
     UNLABELLED,
     SourceImage,
@@ -22,6 +23,8 @@ from pipeline.tasks.labels import label_folders
 
 class _Folder:
     """A folder of images, each a file of its own."""
+
+    readers = READERS
 
     def __init__(self, place: Place) -> None:
         self.location, self._store = place.location, place.store

@@ -4,7 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline.errors import UserError
-from pipeline.sources.base import Box, SourceImage, check_class, check_size, identifier, read_lines, refuse_duplicates
+from pipeline.sources.base import (
+    READERS,
+    Box,
+    SourceImage,
+    check_class,
+    check_size,
+    identifier,
+    read_lines,
+    refuse_duplicates,
+)
 from pipeline.sources.files import SUFFIXES, counted_as, is_system_folder, suffix
 from pipeline.storage import Place, Store
 from pipeline.tasks.labels import LabelSpace
@@ -19,6 +28,8 @@ Listing = Callable[[Counter[str]], Sequence[tuple[str, int]]]
 
 class LabelledFiles:
     """The files of a listing, in its order, with labels from a label file. Every image must be in the label file."""
+
+    readers = READERS
 
     def __init__(
         self,

@@ -1,11 +1,14 @@
-"""Reading of the images of a source by several threads."""
+"""Reading of the images of a source by threads."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from itertools import islice
 from typing import TypeVar
 
-from pipeline.storage import map_ahead
+from pipeline.sources.base import Pixels, Source, SourceImage, readers_of
+from pipeline.storage import map_ahead, thread_pool
 
 Reader = TypeVar("Reader")
 Item = TypeVar("Item")
@@ -13,6 +16,43 @@ Result = TypeVar("Result")
 
 BATCH_ITEMS = 64
 """Number of consecutive items that a thread reads at a time, because some sources read neighbours together."""
+
+LARGEST_AHEAD = 2**22
+"""Maximum size in bytes of an image that is read before it is needed."""
+
+
+class ReadAhead:
+    """A source in an object store, of which threads read the next images while others are processed."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._readers = source, readers_of(source)
+        self._threads: Executor | None = None
+        self._expected: Iterator[SourceImage] = iter(())
+        self._begun: dict[str, Future[bytes | Pixels]] = {}
+
+    @contextmanager
+    def expecting(self, images: Iterable[SourceImage]) -> Iterator[None]:
+        """Read these images in advance, in this order, until the block ends; large ones only when they are needed."""
+        with thread_pool(self._readers) as threads:
+            self._threads, self._expected = threads, (image for image in images if image.size <= LARGEST_AHEAD)
+            self._begin(threads)
+            try:
+                yield
+            finally:
+                self._begun.clear()
+                self._threads = None
+
+    def read(self, image: SourceImage) -> bytes | Pixels:
+        """Return what the source reads. Raises as that does."""
+        if (threads := self._threads) is None:
+            return self._source.read(image)
+        begun = self._begun.pop(image.id, None) or threads.submit(self._source.read, image)
+        self._begin(threads)
+        return begun.result()
+
+    def _begin(self, threads: Executor) -> None:
+        for image in islice(self._expected, max(2 * self._readers - len(self._begun), 0)):
+            self._begun[image.id] = threads.submit(self._source.read, image)
 
 
 def read_in_threads(

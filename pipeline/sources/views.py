@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.errors import UserError
-from pipeline.sources.base import UNLABELLED, Pixels, Source, SourceImage, lines_at, notices_of
+from pipeline.sources.base import UNLABELLED, Pixels, Source, SourceImage, lines_at, notices_of, readers_of
 from pipeline.sources.files import SUFFIXES, suffix
 from pipeline.tasks.labels import LabelSpace, label_folders
 from pipeline.tasks.lists import position_by_name
@@ -40,6 +40,11 @@ class View:
     def notices(self) -> tuple[str, ...]:
         """What the source has to tell about its last iteration."""
         return notices_of(self._source)
+
+    @property
+    def readers(self) -> int:
+        """How many threads may read the whole source at the same time."""
+        return readers_of(self._source)
 
     @property
     def labels(self) -> LabelSpace | None:

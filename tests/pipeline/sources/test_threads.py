@@ -1,10 +1,15 @@
 """Reading by several threads: the order of the results, and the end after an error."""
 
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from pipeline.sources.threads import BATCH_ITEMS, read_in_threads
+from pipeline.sources.base import READERS, Source, SourceImage, readers_of
+from pipeline.sources.kinds import open_source
+from pipeline.sources.threads import BATCH_ITEMS, LARGEST_AHEAD, ReadAhead, read_in_threads
+from tests.factories import layouts
 
 
 def test_results_have_the_order_of_the_items() -> None:
@@ -27,3 +32,73 @@ def test_what_was_not_started_is_not_read_after_an_error() -> None:
     with pytest.raises(OSError, match="damaged"):
         list(read_in_threads(range(100 * BATCH_ITEMS), lambda: None, read, 1))
     assert len(started) <= 2 * BATCH_ITEMS
+
+
+class Recording:
+    """A source whose reads are recorded. Each needs a while; those of "damaged" images fail."""
+
+    def __init__(self, readers: int) -> None:
+        self.readers, self.begun, self.threads = readers, list[str](), set[int]()
+
+    def read(self, image: SourceImage) -> bytes:
+        self.begun.append(image.id)
+        self.threads.add(threading.get_ident())
+        time.sleep(0.01)
+        if "damaged" in image.id:
+            raise OSError(image.id)
+        return image.id.encode()
+
+
+def images(count: int, size: int = 1) -> list[SourceImage]:
+    return [SourceImage(f"i{number:02}", 0, "", "", size) for number in range(count)]
+
+
+def ahead_of(recording: Recording) -> ReadAhead:
+    source: Source = recording  # type: ignore[assignment]  # it only reads
+    return ReadAhead(source)
+
+
+@pytest.mark.parametrize("readers", [1, 4])
+def test_images_are_read_once_each_in_order_before_they_are_needed(readers: int) -> None:
+    recording, expected = Recording(readers), images(30)
+    ahead, seen = ahead_of(recording), []
+    with ahead.expecting(expected):
+        for number, image in enumerate(expected):
+            seen.append(ahead.read(image))
+            assert len(recording.begun) <= number + 1 + 2 * readers, "memory is limited"
+    assert seen == [image.id.encode() for image in expected]
+    assert sorted(recording.begun) == [image.id for image in expected]
+    assert threading.get_ident() not in recording.threads
+    assert 1 <= len(recording.threads) <= readers
+
+
+def test_an_error_is_raised_for_its_image_only() -> None:
+    recording, expected = Recording(2), images(6)
+    expected[2] = SourceImage("damaged", 0, "", "", 1)
+    ahead, seen = ahead_of(recording), []
+    with ahead.expecting(expected):
+        for image in expected:
+            try:
+                seen.append(bytes(ahead.read(image)).decode())
+            except OSError as error:
+                seen.append(f"error: {error}")
+    assert seen == ["i00", "i01", "error: damaged", "i03", "i04", "i05"]
+
+
+def test_large_and_unexpected_images_are_read_when_they_are_needed() -> None:
+    recording, (first, second, other) = Recording(1), images(3)
+    large = SourceImage("large", 0, "", "", LARGEST_AHEAD + 1)
+    ahead = ahead_of(recording)
+    with ahead.expecting([large, first, second]):
+        assert "large" not in recording.begun
+        assert [ahead.read(each) for each in (other, large, first)] == [b"i02", b"large", b"i00"]
+    recording.begun.clear()
+    assert ahead.read(second) == b"i01"
+    assert recording.begun == ["i01"], "after the block, it is read anew"
+
+
+def test_only_sources_of_single_files_are_read_by_several_threads(tmp_path: Path) -> None:
+    for kind, write in (("imagefolder", layouts.imagefolder), ("ilsvrc2012-val", layouts.ilsvrc_val)):
+        assert readers_of(open_source(kind, str(write(tmp_path / kind)))) == READERS
+    for kind, write in (("hf-parquet", layouts.hf_parquet), ("webdataset", layouts.webdataset)):
+        assert readers_of(open_source(kind, str(write(tmp_path / kind)))) == 1
