@@ -17,7 +17,7 @@ from pipeline.sources.base import (
 )
 from pipeline.sources.files import SUFFIXES, UNREAD_SUFFIXES, counted_as, is_system_folder, suffix
 from pipeline.sources.labelled_files import folder_of
-from pipeline.storage import Place
+from pipeline.storage import Place, map_ahead
 from pipeline.tasks.labels import label_folders
 
 
@@ -41,8 +41,9 @@ class ImageFolder(_Folder):
 
     Labels follow from the names of all class folders, including empty ones, see :func:`label_folders`. Images directly
     in the root are unlabelled; then class folders are not allowed. Images are sorted by class folder, then by path (by
-    code point, independent of the locale); only one class is in memory at a time. Hidden files and system folders are
-    skipped. The id of an image is its path relative to the root without the suffix, dots replaced by underscores.
+    code point, independent of the locale). Threads list a few class folders in advance; no more are in memory. Hidden
+    files and system folders are skipped. The id of an image is its path relative to the root without the suffix, dots
+    replaced by underscores.
     """
 
     def __init__(self, place: Place) -> None:
@@ -55,14 +56,13 @@ class ImageFolder(_Folder):
         if not place.is_folder:
             raise UserError(f"the source {self.location} is not a folder: an imagefolder has one folder per class")
         entries = self._store.entries("")
-        folders = [entry.name for entry in entries if entry.is_folder]
-        self._classes = [name for name in folders if not is_system_folder(name)]
-        self._system_folders = [name for name in folders if is_system_folder(name)]
+        self._classes = [entry.name for entry in entries if entry.is_folder and not is_system_folder(entry.name)]
         for entry in entries:
             self._refuse_broken_link(entry.name, entry.size, entry.is_folder)
         files = [entry.name for entry in entries if not entry.is_folder]
         loose = [name for name in files if suffix(name) in SUFFIXES]
-        self._beside = files if self._classes else []
+        skipped = [f"{entry.name}/" for entry in entries if entry.is_folder and is_system_folder(entry.name)]
+        self._beside = Counter([*skipped, *map(counted_as, files)] if self._classes else [])
         if loose and self._classes:
             raise UserError(
                 f"{self.location} contains both images ({loose[0]}, ...) and class folders ({self._classes[0]}, ...): "
@@ -81,33 +81,33 @@ class ImageFolder(_Folder):
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield all images in order. Raise UserError if an id occurs twice or a name is not valid text."""
-        self.ignored = Counter([*(f"{name}/" for name in self._system_folders), *map(counted_as, self._beside)])
-        if not self._classes:
-            yield from self._folder("", UNLABELLED)
-        for name in self._classes:
-            yield from self._folder(name, self._labels[name])
+        self.ignored = self._beside.copy()
+        folders = self._classes or [""]
+        for name, (files, skipped) in zip(folders, map_ahead(self._walk, folders, READERS), strict=True):
+            self.ignored.update(skipped)
+            paths = sorted((path, size) for path, size in files if self._is_image(path, size))
+            label = self._labels[name] if name else UNLABELLED
+            images = [SourceImage(identifier(path), label, name, path, size) for path, size in paths]
+            refuse_duplicates("the source has images", ((image.id, image.origin) for image in images))
+            yield from images
 
-    def _folder(self, class_name: str, label: int) -> Iterator[SourceImage]:
-        """Yield the images of one class folder and its subfolders."""
-        paths = sorted(self._walk(class_name))
-        images = [SourceImage(identifier(path), label, class_name, path, size) for path, size in paths]
-        refuse_duplicates("the source has images", ((image.id, image.origin) for image in images))
-        yield from images
+    def _walk(self, folder: str) -> tuple[list[tuple[str, int]], list[str]]:
+        """Return the path and size in bytes of each file below a folder, unordered, and the skipped system folders."""
+        skipped: list[str] = []
 
-    def _walk(self, folder: str) -> Iterator[tuple[str, int]]:
-        """Yield the path relative to the root and the size in bytes of each image below ``folder``, unordered."""
-        for path, size in self._store.walk(folder, self._is_skipped):
-            if suffix(path) in SUFFIXES:
-                yield path, size
-            else:
-                self._refuse_broken_link(path, size, False)
-                self.ignored[counted_as(path)] += 1
+        def is_skipped(name: str) -> bool:
+            if is_system_folder(name):
+                skipped.append(f"{name}/")
+            return is_system_folder(name)
 
-    def _is_skipped(self, name: str) -> bool:
-        """Return whether a folder is a system folder, and count it if so."""
-        if is_system_folder(name):
-            self.ignored[f"{name}/"] += 1
+        return list(self._store.walk(folder, is_skipped)), skipped
+
+    def _is_image(self, path: str, size: int) -> bool:
+        """Return whether a file is an image, and count it if not."""
+        if suffix(path) in SUFFIXES:
             return True
+        self._refuse_broken_link(path, size, False)
+        self.ignored[counted_as(path)] += 1
         return False
 
     def _refuse_splits(self) -> None:

@@ -2,15 +2,16 @@
 
 import os
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources.base import identifier
+from pipeline.sources.base import READERS, identifier
 from pipeline.sources.files import SYSTEM_FOLDERS, is_hidden, is_system_folder
 from pipeline.sources.kinds import open_source
+from pipeline.storage.local import LocalStore
 from tests.factories.image_folders import listed, make
 from tests.factories.layouts import LAYOUTS
 
@@ -22,6 +23,29 @@ def test_system_folders_are_not_classes(tmp_path: Path, name: str) -> None:
     source = open_source("imagefolder", str(make(tmp_path, f"{name}/0.jpg", "a/1.jpg", f"a/{name}/2.jpg", "b/3.jpg")))
     assert [(image.id, image.label) for image in source] == [("a/1", 0), ("b/3", 1)]
     assert source.ignored == {f"{name}/": 2}
+
+
+def test_system_folders_beside_unlabelled_images_are_counted_once(tmp_path: Path) -> None:
+    source = open_source("imagefolder", str(make(tmp_path, "@eaDir/0.jpg", "1.jpg", "notes.txt")))
+    assert [image.id for image in source] == ["1"]
+    assert source.ignored == {"@eaDir/": 1, ".txt": 1}
+
+
+def test_few_class_folders_are_listed_in_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_source("imagefolder", str(make(tmp_path, *(f"{number:03}/x.jpg" for number in range(100)))))
+    listed_folders: list[str] = []
+    walk = LocalStore.walk
+
+    def recorded(store: LocalStore, folder: str, skipped: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
+        listed_folders.append(folder)
+        return walk(store, folder, skipped)
+
+    monkeypatch.setattr(LocalStore, "walk", recorded)
+    images = iter(source)
+    next(images)
+    assert len(listed_folders) <= 2 * READERS + 1
+    assert len([*images]) == 99
+    assert sorted(listed_folders) == [f"{number:03}" for number in range(100)]
 
 
 def test_system_folders_are_recognised_in_any_case() -> None:
