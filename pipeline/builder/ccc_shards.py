@@ -1,22 +1,27 @@
 """A stored part of a stream of CCC: tars with the members of the published ones."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from multiprocessing import get_context
 
 import cv2
 
 from corruptions import ccc
+from corruptions.catalogue import Image
 from pipeline.datasets.paths import content_of
 from pipeline.datasets.shards import ShardWriter
 from pipeline.execution.resumable import JobFolder
 from pipeline.images.encoders import Jpeg
-from pipeline.render.ccc import CCCImages
+from pipeline.render.ccc import CCCImages, Place
 from pipeline.storage import SMALL_FILE, open_store
 
 SHARD_IMAGES = 25_000
 """A shard is complete with the step that reaches this number of images."""
+
+TOGETHER = 32
+"""Number of images that a worker makes at a time."""
 
 ABOUT = "ccc.json"
 """File of a stored stream that says what it holds."""
@@ -56,9 +61,9 @@ def write_shards(made: CCCImages, out: str, workers: int, progress: Callable[[in
             if store.size(name) < 0:
                 path = store.scratch()
                 writer = ShardWriter(path)
-                numbers = range(start * speed, stop)
-                for number, members in zip(numbers, pool.map(_members, numbers, chunksize=16), strict=True):
-                    writer.add({f"sample_{number}.{suffix}": data for suffix, data in members.items()})
+                groups = [range(first, min(first + TOGETHER, stop)) for first in range(start * speed, stop, TOGETHER)]
+                for members in chain.from_iterable(pool.map(_members, groups)):
+                    writer.add(members)
                 writer.finish()
                 store.publish(path, name)
             progress(stop - start * speed)
@@ -74,10 +79,14 @@ def _start(made: CCCImages) -> None:
     _IN_WORKER[:] = [made]
 
 
-def _members(number: int) -> dict[str, bytes]:
-    """Return the members of an image of the stream."""
-    made = _IN_WORKER[0]
-    place = made.at(number)
+def _members(numbers: Sequence[int]) -> list[dict[str, bytes]]:
+    """Return the members of images of the stream: name -> content for each image."""
+    places = [_IN_WORKER[0].at(number) for number in numbers]
+    images = _IN_WORKER[0].rendered(places)
+    return [_sample(*each) for each in zip(numbers, places, images, strict=True)]
+
+
+def _sample(number: int, place: Place, pixels: Image) -> dict[str, bytes]:
     _, step, image = place
     folder, _, file = image.origin.rpartition("/")
     first, second = (ccc.SHORT.get(name, name) for name in (step.first, step.second))
@@ -85,5 +94,5 @@ def _members(number: int) -> dict[str, bytes]:
         f"++dir++{image.class_name or folder}++name++{file}++n1++{first}++s1++{step.first_severity}"
         f"++n2++{second}++s2++{step.second_severity}"
     )
-    jpeg = Jpeg().encode(made.render(place))
-    return {"input.jpg": jpeg, "output.cls": str(image.label).encode(), "info": info.encode()}
+    members = {"input.jpg": Jpeg().encode(pixels), "output.cls": str(image.label).encode(), "info": info.encode()}
+    return {f"sample_{number}.{suffix}": data for suffix, data in members.items()}

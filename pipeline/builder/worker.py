@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import product
 
@@ -18,7 +18,7 @@ from pipeline.render.warm_up import ready_renderer
 from pipeline.sources.base import SourceImage
 from pipeline.sources.kinds import open_source
 from pipeline.sources.threads import ReadAhead
-from pipeline.storage import is_url, open_store, thread_pool
+from pipeline.storage import open_store, thread_pool
 from pipeline.transforms.family import Condition
 
 REPORT_EVERY_S = 0.5
@@ -74,8 +74,8 @@ class BuildWorker:
         renderer = ready_renderer(job.recipe, job.frost_folder)
         source = open_source(job.recipe.source.kind, job.source, part=job.recipe.source)
         roots = {job.source, source.location, job.output, self._store.root}
-        self._ahead = ReadAhead(source) if is_url(job.source) else None
-        self._maker = SampleMaker(self._ahead or source, renderer, job.recipe.encoder, roots)
+        self._source = ReadAhead(source)
+        self._maker = SampleMaker(self._source, renderer, job.recipe.encoder, roots)
 
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | CurrentItem]:
         """Make and publish the shards of a work item, a few at a time. Each source image is prepared once for all.
@@ -114,10 +114,9 @@ class BuildWorker:
 
     def _reading(self, kept: Kept, attempt: Attempt[WorkItem]) -> AbstractContextManager[None]:
         """Read the images that are not kept in advance, unless the attempt looks for one that crashes the process."""
-        if self._ahead is None or attempt.report_items:
-            return nullcontext()
-        return self._ahead.expecting(
-            image for image in attempt.work.images if not kept.get(image.id) and image.id not in attempt.quarantined
+        images = () if attempt.report_items else attempt.work.images
+        return self._source.expecting(
+            image for image in images if not kept.get(image.id) and image.id not in attempt.quarantined
         )
 
     def _make(

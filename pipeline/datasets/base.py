@@ -318,7 +318,11 @@ class DataSet:
 
     def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
         """Yield the samples of the ``ok`` rows in ``rows``, in order. Raise UserError like :meth:`pick`."""
-        return (self.pick(row) for row in rows if row.status == manifests.OK)
+        return self.picked([row for row in rows if row.status == manifests.OK])
+
+    def picked(self, rows: Sequence[Row]) -> Iterator[Sample]:
+        """Yield the samples of ``ok`` rows, in order. Raise UserError like :meth:`pick`."""
+        return map(self.pick, rows)
 
     def pick(self, row: Row) -> Sample:
         """Return the sample of one ``ok`` row. Raise UserError if it cannot be made or does not match the row."""

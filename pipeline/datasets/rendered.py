@@ -141,10 +141,8 @@ class Rendered(DataSet):
         """Return the sample of one ``ok`` row. Raise UserError if its source image changed, or it cannot be made."""
         condition = Condition(row.transform, row.level)
         output = self._outputs[condition]
-        index = row.offset or 0
-        image = SourceImage(row.source_id, row.label, row.class_name, row.origin, 0, self._boxes.get(index))
         try:
-            prepared = self._photographs.prepared(index, image, row.source_sha256 or "")
+            prepared = self._photographs.prepared(*self._photograph(row), row.source_sha256 or "")
             pixels = self._renderer.transform(prepared, row.source_id, condition)
         except (UserError, UnreachableError, OSError):
             raise
@@ -160,6 +158,17 @@ class Rendered(DataSet):
                 "one size; add a crop to prepare.steps of the recipe, or build the data set"
             )
         return RenderedSample(row, pixels, self.recipe.encoder.of(row.origin), self.family.grain(row.transform))
+
+    def picked(self, rows: Sequence[Row]) -> Iterator[RenderedSample]:
+        """Yield the samples of ``ok`` rows, in order; photographs are read from an object store in advance."""
+        with self._photographs.expecting(map(self._photograph, rows)):
+            yield from map(self.pick, rows)
+
+    def _photograph(self, row: Row) -> tuple[int, SourceImage]:
+        """Return the index of a photograph in the listing, and the reference to it."""
+        index = row.offset or 0
+        size, box = int(self._lengths[index]), self._boxes.get(index)
+        return index, SourceImage(row.source_id, row.label, row.class_name, row.origin, size, box)
 
     def verify(
         self, threads: int = 1, checked: Checked = lambda found: None, further: CheckPayload | None = None
@@ -224,6 +233,11 @@ class Rendered(DataSet):
             pc.equal(table["status"].cast(pa.string()), manifests.OK).to_numpy() for table in self._listing(("status",))
         ]
         return np.concatenate([[0], np.cumsum(np.concatenate(sound))])
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        """The sizes of the photographs in bytes, by index."""
+        return np.concatenate([table["length"].to_numpy() for table in self._listing(("length",))])
 
     @cached_property
     def _boxes(self) -> Mapping[int, Box]:

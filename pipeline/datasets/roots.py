@@ -198,7 +198,8 @@ def _made(data_set: Rendered) -> Iterator[pa.Table]:
     for chunk in data_set.chunks():
         rows = iter(data_set.rows_of(chunk))
         while part := list(islice(rows, RENDERED_TOGETHER)):
-            full = [data_set.pick(row).with_digests().row if row.status == manifests.OK else row for row in part]
+            made = data_set.picked([row for row in part if row.status == manifests.OK])
+            full = [next(made).with_digests().row if row.status == manifests.OK else row for row in part]
             yield pa.table({name: pa.array([getattr(row, name) for row in full], manifests.SCHEMA.field(name).type)
                             for name in COLUMNS})  # fmt: skip
 

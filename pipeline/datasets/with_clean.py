@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
 
 import pyarrow as pa
 
@@ -70,11 +70,23 @@ class WithClean(DataSet):
 
     def pick(self, row: Row) -> Sample:
         """Return the sample of one ``ok`` row. Raise UserError if it does not match the row."""
-        return (self.clean if Condition(row.transform, row.level) == CLEAN else self.corrupted).pick(row)
+        return self._of(_is_clean(row)).pick(row)
+
+    def picked(self, rows: Sequence[Row]) -> Iterator[Sample]:
+        """Yield the samples of ``ok`` rows, in order."""
+        for clean, group in groupby(rows, key=_is_clean):
+            yield from self._of(clean).picked(list(group))
+
+    def _of(self, clean: bool) -> DataSet:
+        return self.clean if clean else self.corrupted
 
     @cached_property
     def _rows_before_clean(self) -> int:
         return sum(chunk.count for chunk in self.corrupted.chunks())
+
+
+def _is_clean(row: Row) -> bool:
+    return Condition(row.transform, row.level) == CLEAN
 
 
 def with_clean(main: DataSet, clean: DataSet) -> WithClean:

@@ -13,7 +13,7 @@ from torch.utils.data import default_collate
 from corruptions import ccc
 from pipeline.errors import UserError
 from pipeline.loaders.items import COLLATED, FORMS, Form, InputTransform, empty, survive_forks, use_one_thread
-from pipeline.loaders.streams import Batch, SharedStream
+from pipeline.loaders.streams import SINGLE_ITEMS, Batch, SharedStream
 from pipeline.render.ccc import LONGEST_STREAM, CCCImages, Place, ccc_images
 from pipeline.settings import integer
 from pipeline.sources.kinds import AUTO
@@ -118,9 +118,10 @@ class CCC(SharedStream):
     def _made(self, items: Sequence[int]) -> Iterator[Any]:
         use_one_thread()
         if self._batch_size is None:
-            for number in items:
-                place = self._images.at(number)
-                yield (self._image(place), *self._extra(place))
+            for first in range(0, len(items), SINGLE_ITEMS):
+                places = [self._images.at(number) for number in items[first : first + SINGLE_ITEMS]]
+                for place, image in zip(places, self._made_of(places), strict=True):
+                    yield (image, *self._extra(place))
             return
         for item in items:
             first = item * self._batch_size
@@ -129,9 +130,10 @@ class CCC(SharedStream):
             ]
             yield Batch([self._together(places), *default_collate([self._extra(place) for place in places])])
 
-    def _image(self, place: Place) -> Any:
-        made: Any = FORMS[self._form](self._images.render(place))
-        return made if self._input_transform is None else self._input_transform(made)
+    def _made_of(self, places: Sequence[Place]) -> Iterator[Any]:
+        """Yield the images in their form."""
+        images = map(FORMS[self._form], self._images.rendered(places))
+        return images if self._input_transform is None else map(self._input_transform, images)
 
     def _extra(self, place: Place) -> tuple[Any, ...]:
         """Return what follows an image: its label, and columns if there are any."""
@@ -141,10 +143,10 @@ class CCC(SharedStream):
     def _together(self, places: Sequence[Place]) -> Any:
         """Return images as a batch."""
         if self._input_transform is not None:
-            return default_collate([self._image(place) for place in places])
+            return default_collate(list(self._made_of(places)))
         images = empty((len(places), ccc.SIDE, ccc.SIDE, 3), np.uint8)
-        for place, target in zip(places, images.numpy(), strict=True):
-            target[...] = self._images.render(place)
+        for image, target in zip(self._images.rendered(places), images.numpy(), strict=True):
+            target[...] = image
         return COLLATED[self._form](images)
 
     def _facts(self) -> object:

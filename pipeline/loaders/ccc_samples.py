@@ -117,7 +117,13 @@ class CCCSamples(DataSet):
 
     def pick(self, row: Row) -> RenderedSample:
         """Return the sample of a row. Raise UserError if its photograph cannot be read."""
-        return RenderedSample(row, self.made.render(self.made.at(row.offset or 0)), Npy(), grain=True)
+        return next(self.picked([row]))
+
+    def picked(self, rows: Sequence[Row]) -> Iterator[RenderedSample]:
+        """Yield the samples of rows, in order. Raise UserError if a photograph cannot be read."""
+        places = [self.made.at(row.offset or 0) for row in rows]
+        for row, pixels in zip(rows, self.made.rendered(places), strict=True):
+            yield RenderedSample(row, pixels, Npy(), grain=True)
 
 
 def open_ccc(source: str, given: Mapping[str, Any], seed: int, pixels: bool = False) -> CCCSamples:

@@ -21,6 +21,7 @@ import manifests
 from manifests import Row
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 
 Data = str | os.PathLike[str] | DataSet
@@ -205,7 +206,13 @@ class Items:
 
     def of(self, row: Row) -> Item:
         """Return the item of a row: (image, label) or (image, label, columns). Raise UserError if it is damaged."""
-        sample = self.data_set.pick(row)
+        return self._item(row, self.data_set.pick(row))
+
+    def each(self, rows: Sequence[Row]) -> Iterator[Item]:
+        """Yield the items of rows. Raise UserError if one is damaged."""
+        return map(self._item, rows, self.data_set.picked(rows))
+
+    def _item(self, row: Row, sample: Sample) -> Item:
         with _decoding(row):
             image = FORMS[self.form](sample.pixels())
         if self.input_transform is not None:
@@ -216,7 +223,7 @@ class Items:
         """Return the items of rows, decoded into one batch where their form and sizes allow it."""
         sizes = {(row.frames, row.height, row.width, row.encoder) for row in rows}
         if self.input_transform is not None or self.form == "pil" or len(sizes) > 1:
-            return [self.of(row) for row in rows]
+            return list(self.each(rows))
         batch = self.batch(rows)
         items = [Item((image, *self._facts(row))) for image, row in zip(batch[0], rows, strict=True)]
         for number, item in enumerate(items):
@@ -226,15 +233,14 @@ class Items:
     def batch(self, rows: Sequence[Row]) -> list[Any]:
         """Return the items of rows, collated: images, labels and columns. Raise UserError if one is damaged."""
         if self.input_transform is not None:
-            return list(_stacked([self.of(row) for row in rows]))
+            return list(_stacked(list(self.each(rows))))
         return [COLLATED[self.form](self._pixels(rows)), *default_collate([self._facts(row) for row in rows])]
 
     def _pixels(self, rows: Sequence[Row]) -> torch.Tensor:
         """Return decoded images (N, H, W, 3), or frames of sequences (N, T, H, W, 3)."""
         data_set, first, batch = self.data_set, None, torch.empty(0)
         sequences, targets = data_set.family.sequences, np.empty(0, np.uint8)
-        for number, row in enumerate(rows):
-            sample = data_set.pick(row)
+        for number, (row, sample) in enumerate(zip(rows, data_set.picked(rows), strict=True)):
             frames, height, width = row.frames or 1, row.height or 0, row.width or 0
             shape = (*([frames] if sequences else []), 3, height, width)
             if first is None:

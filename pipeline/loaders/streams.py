@@ -16,7 +16,6 @@ from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from corruptions.validation import is_integer
-from manifests import Row
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, as_lists, open_data
 from pipeline.loaders.order import Share, check_seed
@@ -27,6 +26,9 @@ from pipeline.text import counted, printable
 _STREAM, _LOADERS = "stream", "loaders"
 """Keys of a state: the digest of what decides the items, and the number of loader processes, 0 in the main process.
 The others are the fields of Position."""
+
+SINGLE_ITEMS = 64
+"""Number of samples that a stream without batches takes at a time, because some stores read several together."""
 
 
 class Batch(tuple[Any, ...]):
@@ -259,13 +261,13 @@ class Stream(SharedStream):
         spans = self._batches[list(items)]
         wanted = np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans)])
         rows = stream_rows(self._items.data_set, self.schedule, self._ids, wanted)
-        for start, stop in spans:
-            yield self._item(list(islice(rows, stop - start)))
-
-    def _item(self, rows: Sequence[Row]) -> Any:
         if self._batch_size is None:
-            return self._items.of(rows[0])
-        return Batch(as_lists([self._items.of(row) for row in rows]) if self._as_lists else self._items.batch(rows))
+            while some := list(islice(rows, SINGLE_ITEMS)):
+                yield from self._items.each(some)
+            return
+        for start, stop in spans:
+            batch = list(islice(rows, stop - start))
+            yield Batch(as_lists(list(self._items.each(batch))) if self._as_lists else self._items.batch(batch))
 
     def _facts(self) -> object:
         ids = None if self._ids is None else sorted(self._ids)

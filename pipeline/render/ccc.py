@@ -1,7 +1,7 @@
 """The images of a stream of CCC, made from the photographs of a source."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import islice
@@ -20,6 +20,7 @@ from pipeline.render.renderer import boxed
 from pipeline.sources import npz
 from pipeline.sources.base import UNLABELLED, Source, SourceImage
 from pipeline.sources.kinds import AUTO, open_source
+from pipeline.sources.threads import ReadAhead
 from pipeline.storage import find_place
 from pipeline.tasks.labels import LabelSpace
 
@@ -69,7 +70,7 @@ def read_accuracies(location: str, baseline: float) -> dict[str, NDArray[np.floa
         raise UserError(f"the accuracy matrix {location} is invalid: {error}") from error
 
 
-def read_photograph(source: Source, image: SourceImage) -> Image:
+def read_photograph(source: Source | ReadAhead, image: SourceImage) -> Image:
     """Return a photograph, cropped to its box. Raise UserError if it cannot be read or decoded."""
     try:
         data = source.read(image)
@@ -133,9 +134,18 @@ class CCCImages:
         return lru_cache(2)(self.order)
 
     @cached_property
+    def _source(self) -> ReadAhead:
+        return ReadAhead(open_source(self.kind, self.location))
+
+    @cached_property
     def _photograph(self) -> Callable[[SourceImage], Image]:
         """A function that reads a photograph, and remembers the latest ones."""
-        return lru_cache(KEPT)(partial(read_photograph, open_source(self.kind, self.location)))
+        return lru_cache(KEPT)(partial(read_photograph, self._source))
+
+    def rendered(self, places: Sequence[Place]) -> Iterator[Image]:
+        """Yield images of the stream; photographs are read from an object store in advance. Raise like ``render``."""
+        with self._source.expecting(place.image for place in places):
+            yield from map(self.render, places)
 
     def render(self, place: Place) -> Image:
         """Return an image of the stream, uint8 (224, 224, 3).

@@ -1,6 +1,7 @@
 """The photographs of a source as inputs of transforms, compared with the digests of a listing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from pipeline.errors import UserError
 from pipeline.render.prepared_cache import PreparedCache
 from pipeline.render.renderer import Image, Renderer, source_digest
 from pipeline.sources.base import Source, SourceImage
+from pipeline.sources.threads import ReadAhead
 
 
 class Photographs:
@@ -25,9 +27,15 @@ class Photographs:
     """
 
     def __init__(self, source: Source, renderer: Renderer, cache: PreparedCache, count: int) -> None:
-        self._source, self._renderer, self._cache = source, renderer, cache
+        self._source, self._renderer, self._cache = ReadAhead(source), renderer, cache
         self._checked = np.zeros(count, bool)
         self._latest: Mapping[int, Any] = {}
+
+    def expecting(self, images: Iterable[tuple[int, SourceImage]]) -> AbstractContextManager[None]:
+        """Read these photographs in advance, given their indices, as far as they are needed, until the block ends."""
+        return self._source.expecting(
+            image for index, image in images if not (self._checked[index] and self._cache.has(index))
+        )
 
     def prepared(self, index: int, image: SourceImage, sha256: str) -> Any:
         """Return the input of the transforms for one photograph, given its index and digest in the listing.

@@ -108,10 +108,6 @@ def notices_of(source: Source) -> tuple[str, ...]:
     return tuple(getattr(source, "notices", ()))
 
 
-READERS = 8
-"""Number of threads that may read a source at the same time if each image is a file of its own."""
-
-
 def readers_of(source: Source) -> int:
     """Return how many threads may read a source at the same time: 1 without an attribute ``readers``."""
     return int(getattr(source, "readers", 1))

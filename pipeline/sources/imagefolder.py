@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from pipeline.errors import UserError
 from pipeline.sources.base import (
-    READERS,
     SPLITS,
     UNLABELLED,
     SourceImage,
@@ -17,7 +16,7 @@ from pipeline.sources.base import (
 )
 from pipeline.sources.files import SUFFIXES, UNREAD_SUFFIXES, counted_as, is_system_folder, suffix
 from pipeline.sources.labelled_files import folder_of
-from pipeline.storage import Place, map_ahead
+from pipeline.storage import READERS, Place, map_ahead
 from pipeline.tasks.labels import label_folders
 
 

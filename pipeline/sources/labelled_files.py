@@ -4,18 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline.errors import UserError
-from pipeline.sources.base import (
-    READERS,
-    Box,
-    SourceImage,
-    check_class,
-    check_size,
-    identifier,
-    read_lines,
-    refuse_duplicates,
-)
+from pipeline.sources.base import Box, SourceImage, check_class, check_size, identifier, read_lines, refuse_duplicates
 from pipeline.sources.files import SUFFIXES, counted_as, is_system_folder, suffix
-from pipeline.storage import Place, Store
+from pipeline.storage import READERS, Place, Store
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.lists import position_by_name
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 from pipeline.sources.base import Pixels, Source, SourceImage, readers_of
-from pipeline.storage import map_ahead, thread_pool
+from pipeline.storage import is_url, map_ahead, thread_pool
 
 Reader = TypeVar("Reader")
 Item = TypeVar("Item")
@@ -17,15 +17,16 @@ Result = TypeVar("Result")
 BATCH_ITEMS = 64
 """Number of consecutive items that a thread reads at a time, because some sources read neighbours together."""
 
-LARGEST_AHEAD = 2**22
+LARGEST_AHEAD = 2**21
 """Maximum size in bytes of an image that is read before it is needed."""
 
 
 class ReadAhead:
-    """A source in an object store, of which threads read the next images while others are processed."""
+    """A source. If it is in an object store, threads read the next images while others are processed."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self._readers = source, readers_of(source)
+        self._source = source
+        self._readers = readers_of(source) if is_url(source.location) else 0
         self._threads: Executor | None = None
         self._expected: Iterator[SourceImage] = iter(())
         self._begun: dict[str, Future[bytes | Pixels]] = {}
@@ -33,6 +34,9 @@ class ReadAhead:
     @contextmanager
     def expecting(self, images: Iterable[SourceImage]) -> Iterator[None]:
         """Read these images in advance, in this order, until the block ends; large ones only when they are needed."""
+        if not self._readers:
+            yield
+            return
         with thread_pool(self._readers) as threads:
             self._threads, self._expected = threads, (image for image in images if image.size <= LARGEST_AHEAD)
             self._begin(threads)
@@ -52,7 +56,8 @@ class ReadAhead:
 
     def _begin(self, threads: Executor) -> None:
         for image in islice(self._expected, max(2 * self._readers - len(self._begun), 0)):
-            self._begun[image.id] = threads.submit(self._source.read, image)
+            if image.id not in self._begun:
+                self._begun[image.id] = threads.submit(self._source.read, image)
 
 
 def read_in_threads(

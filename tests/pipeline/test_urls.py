@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -66,6 +67,26 @@ def test_a_build_from_s3_to_s3_has_the_same_bytes(
     (record,) = (tmp_path / "runs").glob("*.json")
     assert json.loads(record.read_text())["source"] == f"{s3.url}/photographs"
     assert "testing" not in record.read_text(), "a credential was recorded"
+
+
+def test_a_file_is_read_by_one_request(s3: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, content in (("small", b"content"), ("empty", b"")):
+        s3.files().pipe_file(f"{s3.bucket}/read/{name}", content)
+    s3fs.S3FileSystem.clear_instance_cache()
+    asked: list[str] = []
+    call = s3fs.S3FileSystem._call_s3
+
+    async def recording(files: s3fs.S3FileSystem, method: str, *arguments: Any, **options: Any) -> Any:
+        asked.append(method)
+        return await call(files, method, *arguments, **options)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", recording)
+    store = open_store(f"{s3.url}/read")
+    assert (store.read("small"), store.read("small", 3), store.read_at("small", 3, 2)) == (b"content", b"tent", b"te")
+    assert asked == ["get_object"] * 3
+    assert store.read("empty") == b""
+    with pytest.raises(FileNotFoundError):
+        store.read("missing")
 
 
 def test_a_second_build_makes_only_missing_shards(

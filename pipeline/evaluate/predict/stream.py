@@ -175,7 +175,7 @@ class OrderedFrames(FrameStream):
             index = bisect_right(firsts, start) - 1
             chunk = replace(self.chunks[index], samples=count, frames=count)
             last = stop == chunk.first + chunk.count
-            samples = map(data_set.pick, islice(rows, count))
+            samples = data_set.picked(list(islice(rows, count)))
             yield index, _batches(samples, index, chunk, count, self._preparation, memory, last)
 
 

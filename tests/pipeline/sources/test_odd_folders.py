@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources.base import READERS, identifier
+from pipeline.sources.base import identifier
 from pipeline.sources.files import SYSTEM_FOLDERS, is_hidden, is_system_folder
 from pipeline.sources.kinds import open_source
+from pipeline.storage import READERS
 from pipeline.storage.local import LocalStore
 from tests.factories.image_folders import listed, make
 from tests.factories.layouts import LAYOUTS

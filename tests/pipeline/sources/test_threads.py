@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.sources.base import READERS, Source, SourceImage, readers_of
+from pipeline.sources.base import Source, SourceImage, readers_of
 from pipeline.sources.kinds import open_source
 from pipeline.sources.threads import BATCH_ITEMS, LARGEST_AHEAD, ReadAhead, read_in_threads
+from pipeline.storage import READERS
 from tests.factories import layouts
 
 
@@ -36,6 +37,8 @@ def test_what_was_not_started_is_not_read_after_an_error() -> None:
 
 class Recording:
     """A source whose reads are recorded. Each needs a while; those of "damaged" images fail."""
+
+    location = "s3://bucket/images"
 
     def __init__(self, readers: int) -> None:
         self.readers, self.begun, self.threads = readers, list[str](), set[int]()
