@@ -34,6 +34,10 @@ _MD5: Mapping[str, Callable[[str], str]] = {
 ETag of Amazon S3 is not an MD5 for large or encrypted objects; the field of Google Cloud Storage always is."""
 
 
+_WHOLE: Mapping[str, Mapping[str, int]] = {"s3": {"max_concurrency": 1}, "s3a": {"max_concurrency": 1}}
+"""Protocol -> arguments that read a whole file by one request. Without them, s3fs asks for the size first."""
+
+
 class UrlStore(Store):
     """A folder behind a URL. Network calls are retried, and written files are verified."""
 
@@ -98,8 +102,11 @@ class UrlStore(Store):
             raise RefusedFileError(
                 errno.EFBIG, f"the file is larger than {limit} bytes, the maximum", f"{self.root}/{name}"
             )
-        end = None if size is None else offset + size
-        return with_retries(f"read {self.root}/{name}", self._range, self._path(name), offset, end)
+        if size is not None:
+            asked: Mapping[str, int] = {"start": offset, "end": offset + size}
+        else:
+            asked = {"start": offset} if offset else _WHOLE.get(urlsplit(self.root).scheme, {})
+        return with_retries(f"read {self.root}/{name}", partial(self._files.cat_file, self._path(name), **asked))
 
     read_at = read
 
@@ -207,16 +214,6 @@ class UrlStore(Store):
         _verify_upload(written, files, path)
         if not self._atomic:
             files.mv(path, target)
-
-    def _range(self, path: str, start: int, end: int | None) -> bytes:
-        try:
-            return bytes(
-                self._files.cat_file(path, start=start, end=end)
-            )  # without a start, s3fs asks for the size first
-        except OSError as error:
-            if start or end is not None or error.errno != errno.EINVAL:
-                raise
-        return bytes(self._files.cat_file(path))  # an empty object has no range
 
     def _create(self, data: bytes, path: str) -> bool:
         files = self._files

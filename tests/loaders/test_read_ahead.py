@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import robustshards as rs
 from corruptions import ccc
 from pipeline.datasets.with_clean import with_clean
-from pipeline.storage import UrlStore
+from pipeline.storage.retry import with_retries
 from robustshards.torch import CCC, Images, Stream
 
 CONDITIONS = [("contrast", 1), ("gaussian_noise", 3)]
@@ -33,15 +34,15 @@ class Reads:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    recorded, read = Reads(), UrlStore._range
+    recorded, retry = Reads(), with_retries
 
-    def recording(store: UrlStore, path: str, start: int, end: int | None) -> bytes:
-        if path.endswith((".jpg", ".png", ".tar")):
-            recorded.ranges.append((path, start))
+    def recording(what: str, call: Callable[..., object], *arguments: object) -> object:
+        if isinstance(call, partial) and str(call.args[0]).endswith((".jpg", ".png", ".tar")):
+            recorded.ranges.append((call.args[0], call.keywords.get("start", 0)))
             recorded.threads.add(threading.get_ident())
-        return read(store, path, start, end)
+        return retry(what, call, *arguments)
 
-    monkeypatch.setattr(UrlStore, "_range", recording)
+    monkeypatch.setattr("pipeline.storage.urls.with_retries", recording)
     return recorded
 
 
