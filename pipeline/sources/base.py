@@ -69,6 +69,7 @@ class SourceImage:
         origin: Position of the image in the source, for example its path.
         size: Size in bytes, to detect changed files before reading them.
         box: Region of the image to use. Default: the whole image.
+        offset: Position of its bytes in a tar, with which readers need no index. None if unknown.
     """
 
     id: str
@@ -77,6 +78,7 @@ class SourceImage:
     origin: str
     size: int
     box: Box | None = None
+    offset: int | None = None
 
 
 class Source(Protocol):

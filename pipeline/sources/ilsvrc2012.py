@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from pipeline.errors import UserError
-from pipeline.sources.base import read_lines, read_text
+from pipeline.sources.base import SourceImage, read_lines, read_text
 from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, suffix
 from pipeline.sources.labelled_files import LabelledFiles, Listing, class_name, flat_folder, folder_of
 from pipeline.storage import Place, Store
@@ -110,26 +110,26 @@ def _kit_classes(kit: Place) -> dict[str, str]:
 def flat_validation(place: Place) -> LabelledFiles:
     """Return the flat folder of validation images. Raise UserError if it is not a folder or has no labels."""
     folder = folder_of(place)
-    return _validation(place, flat_folder(folder), folder, folder.read)
+    return _validation(place, flat_folder(folder), folder, lambda image: folder.read(image.origin))
 
 
 def validation_tar(place: Place) -> LabelledFiles:
     """Return ``ILSVRC2012_img_val.tar``, which is not extracted. Raise UserError if there are no labels beside it."""
     index = TarIndex(place.store, place.name)
 
-    def listing(ignored: Counter[str]) -> list[tuple[str, int]]:
+    def listing(ignored: Counter[str]) -> list[tuple[str, int, int]]:
         images = []
         for name, member in sorted(index.members().items()):
             if is_hidden(name) or suffix(name) not in SUFFIXES:
                 ignored[counted_as(name)] += 1
             else:
-                images.append((name, member.size))
+                images.append((name, member.size, member.offset))
         return images
 
-    return _validation(place, listing, place.store, index.read)
+    return _validation(place, listing, place.store, lambda image: index.read(image.origin, image.offset, image.size))
 
 
-def _validation(place: Place, listing: Listing, folder: Store, read: Callable[[str], bytes]) -> LabelledFiles:
+def _validation(place: Place, listing: Listing, folder: Store, read: Callable[[SourceImage], bytes]) -> LabelledFiles:
     """Return the images of a listing with the labels in or above a folder. Raise UserError if there are none."""
     wnids = validation_wnids(folder)
     labelled = label_folders(list(set(wnids.values())))

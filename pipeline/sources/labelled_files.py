@@ -2,19 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
 
 from pipeline.errors import UserError
 from pipeline.sources.base import Box, SourceImage, check_class, check_size, identifier, read_lines, refuse_duplicates
 from pipeline.sources.files import SUFFIXES, counted_as, is_system_folder, suffix
-from pipeline.storage import READERS, Place, Store
+from pipeline.storage import READERS, Place, Store, map_ahead
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.lists import position_by_name
 
 LONGEST_CLASS = 200
 """Maximum number of characters of a class name in a label file."""
 
-Listing = Callable[[Counter[str]], Sequence[tuple[str, int]]]
-"""A function that returns path and size of each image in order, and counts the suffixes of other files."""
+Listing = Callable[[Counter[str]], Sequence[tuple[str, int, int | None]]]
+"""A function that returns path, size and offset in a tar of each image in order, and counts other files by suffix."""
 
 
 class LabelledFiles:
@@ -29,8 +31,8 @@ class LabelledFiles:
         classes: Mapping[str, str],
         numbers: Mapping[str, int],
         labels: LabelSpace,
-        read: Callable[[str], bytes],
-        box: Callable[[str], Box | None] = lambda name: None,
+        read: Callable[[SourceImage], bytes],
+        box: Callable[[str], Box] | None = None,
     ) -> None:
         """Create the source.
 
@@ -40,32 +42,35 @@ class LabelledFiles:
             classes: Image name without suffix -> class.
             numbers: Label of each class. Images of other classes are omitted.
             labels: What the labels count.
-            read: Returns the bytes of a file, given its path. Raises OSError if it cannot be read.
-            box: Returns the region of an image to use, given its name without suffix.
+            read: Returns the bytes of a file. Raises OSError if it cannot be read.
+            box: Returns the region of an image to use, given its name without suffix. None: the whole image.
         """
         self.location, self.labels = location, labels
         self.ignored: Counter[str] = Counter()
         self._listing, self._classes, self._numbers, self._read, self._box = listing, classes, numbers, read, box
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """Yield all images. Raise UserError if an image has no label or ids are not unique."""
+        """Return all images. Raise UserError if an image has no label or ids are not unique."""
         self.ignored = Counter()
-        files = [(path, path.rpartition("/")[2], size) for path, size in self._listing(self.ignored)]
-        refuse_duplicates(f"{self.location} has images", ((identifier(name), path) for path, name, _ in files))
-        for path, name, size in files:
+        files = [(path.rpartition("/")[2], (path, size, offset)) for path, size, offset in self._listing(self.ignored)]
+        refuse_duplicates(f"{self.location} has images", ((identifier(name), place[0]) for name, place in files))
+        images, stems = list[SourceImage](), list[str]()
+        for name, (path, size, offset) in files:
             stem = name.rpartition(".")[0]
             if stem not in self._classes:
                 raise UserError(f"the image {name} has no label in the label file: add one, or remove the image")
             class_ = self._classes[stem]
             if class_ in self._numbers:
-                yield SourceImage(
-                    f"{class_}/{identifier(name)}", self._numbers[class_], class_, path, size, self._box(stem)
-                )
+                id_ = f"{class_}/{identifier(name)}"
+                images.append(SourceImage(id_, self._numbers[class_], class_, path, size, offset=offset))
+                stems.append(stem)
+        boxes = map_ahead(self._box, stems, READERS) if self._box else repeat(None)
+        return (replace(image, box=box) for image, box in zip(images, boxes, strict=False))
 
     def read(self, image: SourceImage) -> bytes:
         """Return the bytes of one file. Raise OSError if it cannot be read."""
         check_size(image)
-        return self._read(image.origin)
+        return self._read(image)
 
 
 def folder_of(place: Place) -> Store:
@@ -78,13 +83,13 @@ def folder_of(place: Place) -> Store:
 def flat_folder(folder: Store, below: str = "") -> Listing:
     """Return the listing of the images directly in a folder of a store, by name, as names."""
 
-    def listing(ignored: Counter[str]) -> list[tuple[str, int]]:
+    def listing(ignored: Counter[str]) -> list[tuple[str, int, None]]:
         images = []
         for entry in folder.entries(below):
             if entry.is_folder:
                 _refuse_images(folder, f"{below}/{entry.name}" if below else entry.name, ignored)
             elif suffix(entry.name) in SUFFIXES:
-                images.append((entry.name, entry.size))
+                images.append((entry.name, entry.size, None))
             else:
                 ignored[counted_as(entry.name)] += 1
         return images

@@ -39,7 +39,7 @@ def tiny_imagenet(place: Place) -> LabelledFiles:
         wnids,
         numbers,
         space_of(list(numbers), Numbering.SORTED, len(present)),
-        lambda name: folder.read(f"{TINY_IMAGES}/{name}"),
+        lambda image: folder.read(f"{TINY_IMAGES}/{image.origin}"),
     )
 
 
@@ -86,7 +86,7 @@ def boxed_validation(place: Place) -> LabelledFiles:
         wnids,
         numbers,
         space_of(list(numbers), Numbering.SORTED, len(numbers)),
-        folder.read,
+        lambda image: folder.read(image.origin),
         lambda name: first_box(Place(boxes[0].store, f"{boxes[0].name}/{name}.xml")),
     )
 

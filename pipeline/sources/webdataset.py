@@ -19,7 +19,7 @@ from pipeline.sources.base import (
     source_files,
 )
 from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, suffix
-from pipeline.storage import Place
+from pipeline.storage import READERS, Place
 from pipeline.storage.tars import TarIndex, TarMember
 
 MAX_SIDE_BYTES = 2**20
@@ -42,7 +42,7 @@ class WebDatasetTars:
     field ``label`` of its ``.json`` member. What the labels count is unknown.
     """
 
-    labels = None
+    labels, readers = None, READERS
 
     def __init__(self, place: Place) -> None:
         """List the tars. Raise UserError if there are none, or of several splits."""
@@ -93,7 +93,7 @@ class WebDatasetTars:
         while tar not in self._indexes:  # the name of the tar can also contain "#"
             more, _, name = name.partition("#")
             tar = f"{tar}#{more}"
-        return self._indexes[tar].read(name)
+        return self._indexes[tar].read(name, image.offset, image.size)
 
     def _parts(self, index: TarIndex) -> Iterator[tuple[str, str, str, TarMember]]:
         """Yield key, extension, name and position of each member that is not hidden."""
@@ -115,8 +115,8 @@ class WebDatasetTars:
         label, class_name = self._label(tar, key, sample)
         named = "" if label in (None, UNLABELLED) else str(label)
         number = UNLABELLED if label is None else label
-        image = SourceImage(key, number, named if class_name is None else class_name, f"{tar}#{name}", member.size)
-        return image, label is not None
+        shown_class, origin = named if class_name is None else class_name, f"{tar}#{name}"
+        return SourceImage(key, number, shown_class, origin, member.size, offset=member.offset), label is not None
 
     def _label(self, tar: str, key: str, sample: Mapping[str, tuple[str, TarMember]]) -> tuple[int | None, str | None]:
         """Return the label and the class name of a sample, None for each that is missing."""

@@ -1,8 +1,11 @@
 """A reader for untrusted, uncompressed tars. It checks every header before using its values or allocating memory."""
 
+import io
 import os
 import tarfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import BinaryIO, NamedTuple
 
@@ -220,6 +223,8 @@ def _number(raw: bytes, position: int) -> int:
 class TarIndex:
     """An index of an uncompressed tar, which is read when it is first needed. It reads any regular file by name.
 
+    Several threads may use it.
+
     Args:
         store: Store of the tar.
         tar: Name of the tar.
@@ -230,6 +235,7 @@ class TarIndex:
     def __init__(self, store: Store, tar: str, kept: tuple[str, ...] = ()) -> None:
         self._store, self._tar, self._suffixes = store, tar, kept
         self._kept: dict[str, bytes] = {}
+        self._lock = threading.Lock()
 
     def members(self) -> Mapping[str, TarMember]:
         """Return name -> regular file, in order. Raise UserError if the tar is damaged or unsafe."""
@@ -239,18 +245,30 @@ class TarIndex:
         """Return the folders that the tar lists, also empty ones. Raise UserError if the tar is damaged or unsafe."""
         return self._content[1]
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a member. Raise OSError if it cannot be read."""
-        member = self.members()[name]
-        if name in self._kept:
+    def read(self, name: str, offset: int | None = None, size: int = 0) -> bytes:
+        """Return the content of a member; if its position is known, without the index. Raise OSError if it cannot."""
+        if offset is None and name in self.members() and name in self._kept:
             return self._kept[name]
-        data = self._store.read(self._tar, member.offset, member.size)
+        member = self.members()[name] if offset is None else TarMember(name, offset, size)
+        block = self._store.read(self._tar, member.offset - BLOCK, BLOCK + member.size)
+        data = block[BLOCK:]
         if len(data) != member.size:
-            raise OSError(f"{self._tar} was truncated while in use: read {len(data)} of {member.size} bytes of {name}")
-        return data
+            raise OSError(
+                f"{self._tar} was truncated while in use: read {len(data)} of {member.size} bytes of {member.name}"
+            )
+        with suppress(UnsafeTarError):
+            header = _header(io.BytesIO(block), 0, len(block))
+            if header and header.size == member.size:
+                return data
+        raise OSError(f"{self._tar} was replaced while in use: {member.name} is not at byte {member.offset} any more")
+
+    @property
+    def _content(self) -> tuple[dict[str, TarMember], list[str]]:
+        with self._lock:
+            return self._listed
 
     @cached_property
-    def _content(self) -> tuple[dict[str, TarMember], list[str]]:
+    def _listed(self) -> tuple[dict[str, TarMember], list[str]]:
         where = Place(self._store, self._tar).location
         files, folders, room = dict[str, TarMember](), list[str](), KEPT_TAR
         try:

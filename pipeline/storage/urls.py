@@ -33,7 +33,6 @@ _MD5: Mapping[str, Callable[[str], str]] = {
 """Field of fsspec's ``info`` with the checksum of a stored file -> function that returns its MD5 in hexadecimal. The
 ETag of Amazon S3 is not an MD5 for large or encrypted objects; the field of Google Cloud Storage always is."""
 
-
 _WHOLE: Mapping[str, Mapping[str, int]] = {"s3": {"max_concurrency": 1}, "s3a": {"max_concurrency": 1}}
 """Protocol -> arguments that read a whole file by one request. Without them, s3fs asks for the size first."""
 

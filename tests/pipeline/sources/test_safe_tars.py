@@ -5,6 +5,9 @@ import io
 import json
 import struct
 import tarfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,7 +18,8 @@ from pipeline.errors import UserError
 from pipeline.sources.kinds import open_source
 from pipeline.storage import LocalStore, tars
 from pipeline.storage.tars import BLOCK, UnsafeTarError, safe_members
-from tests.factories.layouts import png, write, write_tar
+from tests.factories.layouts import ilsvrc_val_tar, png, write, write_tar
+from tests.factories.layouts import webdataset as webdataset_tars
 
 END = bytes(2 * BLOCK)
 
@@ -285,6 +289,40 @@ def test_reading_from_a_tar_truncated_later_fails(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:1000])
     with pytest.raises(OSError, match="was truncated"):
         source.read(image)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"a.png": png(0) + b"more"}, {"first.txt": b"", "a.png": png(0)}, {"a.png": b"x" * len(png(0)) * 5}],
+    ids=["another size", "another position", "no header there"],
+)
+def test_reading_from_a_tar_replaced_later_fails(tmp_path: Path, other: dict[str, bytes]) -> None:
+    write_tar(tmp_path / "a.tar", {"before.txt": b"x" * 600, "a.png": png(0)})
+    source = open_source("webdataset", str(tmp_path))
+    (image,) = source
+    write_tar(tmp_path / "a.tar", other | {"end.txt": bytes(5000)})
+    with pytest.raises(OSError, match=r"a\.tar was replaced while in use: a\.png is not at byte 2048 any more"):
+        source.read(image)
+
+
+@pytest.mark.parametrize(("kind", "layout"), [("webdataset", webdataset_tars), ("ilsvrc2012-val-tar", ilsvrc_val_tar)])
+def test_listed_images_are_read_without_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, layout: Callable[[Path], Path]
+) -> None:
+    location = str(layout(tmp_path))
+    source = open_source(kind, location)
+    listed = {image: source.read(image) for image in source}
+    unknown = {image: source.read(replace(image, offset=None)) for image in listed}
+    assert listed == unknown
+    read = Mock(side_effect=safe_members)
+    monkeypatch.setattr(tars, "safe_members", read)
+    assert {image: open_source(kind, location).read(image) for image in listed} == listed
+    read.assert_not_called()
+    another = open_source(kind, location)
+    with ThreadPoolExecutor(8) as threads:
+        found = threads.map(lambda image: another.read(replace(image, offset=None)), listed)
+    assert list(found) == list(listed.values())
+    assert read.call_count == len({image.origin.partition("#")[0] for image in listed if "#" in image.origin} or {1})
 
 
 def test_sizes_of_eight_gigabytes_and_more_are_read(tmp_path: Path) -> None:
