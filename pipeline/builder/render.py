@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.render.bank import publish_bank
 from pipeline.render.photographs import plain_size
 from pipeline.render.renderer import Renderer
-from pipeline.sources.base import SourceImage
+from pipeline.sources.base import Source, SourceImage
 from pipeline.sources.kinds import open_source
 from pipeline.sources.threads import read_in_threads
 from pipeline.storage import READERS, Store, open_store
@@ -156,10 +157,14 @@ def _listed(
     of_any_size = fixed_size(recipe.prepare.steps) is None
     first: tuple[str, tuple[int, int]] | None = None
 
-    def read(maker: SampleMaker, image: SourceImage) -> PreparedImage:
+    renderer = Renderer(recipe, request.frost_folder)
+
+    def read(source: Source, image: SourceImage) -> PreparedImage:
+        maker = SampleMaker(source, renderer, recipe.encoder, {request.source, source.location})
         return _prepared(maker, recipe, image, decode=request.check or of_any_size)
 
-    for image in read_in_threads(images, lambda: _maker(recipe, request), read, READERS):
+    opened = partial(open_source, recipe.source.kind, request.source, part=recipe.source)
+    for image in read_in_threads(images, opened, read, READERS):
         if isinstance(image.prepared, Failure):
             errors[image.source.id] = image.prepared.reason
         elif of_any_size and (size := plain_size(image.prepared)) is not None:
@@ -204,22 +209,18 @@ def _listed_image(image: PreparedImage) -> ListedImage:
     )
 
 
-def _maker(recipe: Recipe, request: RenderSettings) -> SampleMaker:
-    """Return a maker of samples with a source of its own."""
-    source = open_source(recipe.source.kind, request.source, part=recipe.source)
-    renderer = Renderer(recipe, request.frost_folder)
-    return SampleMaker(source, renderer, recipe.encoder, {request.source, source.location})
-
-
 def _table(request: RenderSettings, plan: Plan, listing: Path) -> RenderedTable:
     """Return what stands for the samples, from those of the first image that can be prepared.
 
     Raises:
         UserError: No image can be prepared, or a sample cannot be made.
     """
-    maker = _maker(plan.recipe, request)
+    recipe = plan.recipe
+    source = open_source(recipe.source.kind, request.source, part=recipe.source)
+    renderer = Renderer(recipe, request.frost_folder)
+    maker = SampleMaker(source, renderer, recipe.encoder, {request.source, source.location})
     listed = (each for each in manifests.read_listing(listing, 0, FIRST_IMAGES) if each.status == manifests.OK)
-    images = (_prepared(maker, plan.recipe, source_image(each)) for each in listed)
+    images = (_prepared(maker, recipe, source_image(each)) for each in listed)
     image = next((each for each in images if not isinstance(each.prepared, Failure)), None)
     if image is None:
         raise UserError(

@@ -10,7 +10,6 @@ from typing import TypeVar
 from pipeline.sources.base import Pixels, Source, SourceImage, readers_of
 from pipeline.storage import is_url, map_ahead, thread_pool
 
-Reader = TypeVar("Reader")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -61,22 +60,23 @@ class ReadAhead:
 
 
 def read_in_threads(
-    items: Iterable[Item], open_reader: Callable[[], Reader], read: Callable[[Reader, Item], Result], threads: int
+    items: Iterable[Item], opened: Callable[[], Source], read: Callable[[Source, Item], Result], threads: int
 ) -> Iterator[Result]:
     """Yield the result of ``read`` for each item, in order, with a bounded number of results in memory.
 
     Args:
         items: What to read.
-        open_reader: Returns a reader; called once in each thread, because sources keep files open.
-        read: Function of a reader and an item.
+        opened: Opens the source; each thread opens its own one, unless several threads may read one.
+        read: Function of a source and an item.
         threads: Number of threads.
     """
-    own, remaining = threading.local(), iter(items)
+    own, remaining, first = threading.local(), iter(items), opened()
+    shared = readers_of(first) > 1
 
     def read_batch(batch: Sequence[Item]) -> list[Result]:
-        if not hasattr(own, "reader"):
-            own.reader = open_reader()
-        return [read(own.reader, item) for item in batch]
+        if not hasattr(own, "source"):
+            own.source = first if shared else opened()
+        return [read(own.source, item) for item in batch]
 
     batches = iter(lambda: list(islice(remaining, BATCH_ITEMS)), [])
     for results in map_ahead(read_batch, batches, threads):

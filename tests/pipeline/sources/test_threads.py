@@ -13,17 +13,10 @@ from pipeline.storage import READERS
 from tests.factories import layouts
 
 
-def test_results_have_the_order_of_the_items() -> None:
-    count = 5 * BATCH_ITEMS + 3
-    assert list(read_in_threads(range(count), lambda: 10, lambda reader, item: reader * item, 3)) == [
-        10 * item for item in range(count)
-    ]
-
-
 def test_what_was_not_started_is_not_read_after_an_error() -> None:
     started = list[int]()
 
-    def read(_: None, item: int) -> int:
+    def read(_: Source, item: int) -> int:
         started.append(item)
         if item == 0:
             raise OSError("damaged")
@@ -31,7 +24,7 @@ def test_what_was_not_started_is_not_read_after_an_error() -> None:
         return item
 
     with pytest.raises(OSError, match="damaged"):
-        list(read_in_threads(range(100 * BATCH_ITEMS), lambda: None, read, 1))
+        list(read_in_threads(range(100 * BATCH_ITEMS), lambda: source_of(Recording(1)), read, 1))
     assert len(started) <= 2 * BATCH_ITEMS
 
 
@@ -56,9 +49,32 @@ def images(count: int, size: int = 1) -> list[SourceImage]:
     return [SourceImage(f"i{number:02}", 0, "", "", size) for number in range(count)]
 
 
+def source_of(recording: Recording) -> Source:
+    return recording  # type: ignore[return-value]  # it only reads
+
+
 def ahead_of(recording: Recording) -> ReadAhead:
-    source: Source = recording  # type: ignore[assignment]  # it only reads
-    return ReadAhead(source)
+    return ReadAhead(source_of(recording))
+
+
+@pytest.mark.parametrize("readers", [1, 4])
+def test_results_have_the_order_of_the_items_and_threads_share_sources_that_allow_it(readers: int) -> None:
+    opened, barrier = list[Source](), threading.Barrier(3)
+
+    def opening() -> Source:
+        opened.append(source_of(Recording(readers)))
+        return opened[-1]
+
+    def read(source: Source, item: int) -> tuple[Source, int]:
+        if item % BATCH_ITEMS == 0 and item < 3 * BATCH_ITEMS:
+            barrier.wait(10)  # each thread reads
+        return source, 10 * item
+
+    count = 5 * BATCH_ITEMS + 3
+    sources, results = zip(*read_in_threads(range(count), opening, read, 3), strict=True)
+    assert results == tuple(10 * item for item in range(count))
+    assert len({*map(id, sources)}) == (3 if readers == 1 else 1)
+    assert (len(opened) == 1) == (readers > 1)
 
 
 @pytest.mark.parametrize("readers", [1, 4])
