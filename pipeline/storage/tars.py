@@ -1,6 +1,5 @@
 """A reader for untrusted, uncompressed tars. It checks every header before using its values or allocating memory."""
 
-import io
 import os
 import tarfile
 import threading
@@ -112,7 +111,7 @@ def _header(file: BinaryIO, position: int, total: int) -> _Header | None:
     """Return the header at a position, or None at the end of the archive, which must contain only zeros."""
     file.seek(position)
     block = file.read(BLOCK)
-    if not position:
+    if not position and block[257:262] != b"ustar":  # a name may start like a compressed file
         for magic, kind in COMPRESSED.items():
             if block.startswith(magic):
                 raise UnsafeTarError(f"is compressed ({kind}): decompress it, because members are read in place")
@@ -123,6 +122,11 @@ def _header(file: BinaryIO, position: int, total: int) -> _Header | None:
     if not block.strip(b"\0"):
         _refuse_rest(file)
         return None
+    return _parsed(block, position)
+
+
+def _parsed(block: bytes, position: int) -> _Header:
+    """Return the fields of the header at a position. Raise UnsafeTarError if it is damaged."""
     # The checksum is computed with its own field as eight spaces; some old writers summed signed bytes.
     rest = block[:148] + b" " * 8 + block[156:]
     stated = _number(block[148:156], position)
@@ -257,8 +261,7 @@ class TarIndex:
                 f"{self._tar} was truncated while in use: read {len(data)} of {member.size} bytes of {member.name}"
             )
         with suppress(UnsafeTarError):
-            header = _header(io.BytesIO(block), 0, len(block))
-            if header and header.size == member.size:
+            if _parsed(block[:BLOCK], member.offset - BLOCK).size == member.size:
                 return data
         raise OSError(f"{self._tar} was replaced while in use: {member.name} is not at byte {member.offset} any more")
 

@@ -282,6 +282,12 @@ def test_a_tar_with_a_hash_in_its_name_is_read(tmp_path: Path) -> None:
     assert [source.read(image) for image in source] == [png(0)]
 
 
+def test_names_that_start_like_a_compressed_file_are_read(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"BZh1.png": png(0), "BZh2.png": png(1)})
+    source = open_source("webdataset", str(tmp_path))
+    assert {image.id: source.read(image) for image in source} == {"BZh1": png(0), "BZh2": png(1)}
+
+
 def test_reading_from_a_tar_truncated_later_fails(tmp_path: Path) -> None:
     write_tar(tmp_path / "a.tar", {"a.png": png(0)})
     source = open_source("webdataset", str(tmp_path))
