@@ -27,7 +27,7 @@ from pipeline.datasets.samples import DESCRIBED_COLUMNS, Sample, pixel_digest
 from pipeline.errors import UserError
 from pipeline.images.fingerprints import changes
 from pipeline.recipes.tables import MAX_SHARD_SIZE
-from pipeline.storage import READERS, is_url, map_ahead
+from pipeline.storage import LARGEST_AHEAD, READERS, is_url, map_ahead
 from pipeline.text import shown
 from pipeline.transforms.family import Condition
 
@@ -189,8 +189,9 @@ class Stored(DataSet):
         raise NotImplementedError
 
     def picked(self, rows: Sequence[Row]) -> Iterator[Sample]:
-        """Yield the samples of ``ok`` rows, in order; several at the same time are read from an object store."""
-        return map_ahead(self.pick, rows, READERS) if is_url(self.files.root) else super().picked(rows)
+        """Yield the samples of ``ok`` rows, in order; unless they are large, an object store is asked for several."""
+        ahead = is_url(self.files.root) and all((row.size or 0) <= LARGEST_AHEAD for row in rows)
+        return map_ahead(self.pick, rows, READERS) if ahead else super().picked(rows)
 
     def pick(self, row: Row) -> Sample:
         """Return the sample of one ``ok`` row. Raise UserError if it does not match the row."""

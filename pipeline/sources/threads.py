@@ -8,16 +8,13 @@ from itertools import islice
 from typing import TypeVar
 
 from pipeline.sources.base import Pixels, Source, SourceImage, readers_of
-from pipeline.storage import is_url, map_ahead, thread_pool
+from pipeline.storage import LARGEST_AHEAD, is_url, map_ahead, thread_pool
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BATCH_ITEMS = 64
 """Number of consecutive items that a thread reads at a time, because some sources read neighbours together."""
-
-LARGEST_AHEAD = 2**21
-"""Maximum size in bytes of an image that is read before it is needed."""
 
 
 class ReadAhead:

@@ -41,6 +41,9 @@ PATTERN = re.compile(r"[*?\[]")
 READERS = 16
 """Number of small files that are read concurrently, because each read waits for a network or a disk."""
 
+LARGEST_AHEAD = 2**22
+"""Maximum size in bytes of an image or sample that is read before it is needed: twice READERS of them are in memory."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -70,6 +70,12 @@ def test_samples_of_shards(built_once: Path, reads: Reads, form: str, count: int
     reads.check(count)
 
 
+def test_large_samples_are_read_one_by_one(built_once: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.datasets.stored.LARGEST_AHEAD", 1000)
+    assert len(list(STREAMS["batches"](url(built_once)))) == 4
+    assert reads.threads == {threading.get_ident()}
+
+
 @pytest.mark.parametrize("form", ["batches", "single", "transformed"])
 def test_photographs_of_rendered_data_sets(
     rendered: rs.DataSet, small_source: Path, tmp_path: Path, reads: Reads, form: str

@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.sources.base import Source, SourceImage, readers_of
 from pipeline.sources.kinds import open_source
-from pipeline.sources.threads import BATCH_ITEMS, LARGEST_AHEAD, ReadAhead, read_in_threads
-from pipeline.storage import READERS
+from pipeline.sources.threads import BATCH_ITEMS, ReadAhead, read_in_threads
+from pipeline.storage import LARGEST_AHEAD, READERS
 from tests.factories import layouts
 
 
