@@ -90,7 +90,7 @@ class PreparedCache:
 
     def has(self, index: int) -> bool:
         """Return whether a photograph is stored for an index, which may be another one."""
-        return index < self._plan.images and not self.problem and bool(self._digests[index].any())
+        return index < self._plan.images and not self.problem and any(self._digests[index].tobytes())
 
     def get(self, index: int, sha256: str) -> NDArray[np.uint8] | None:
         """Return the photograph of an index and digest in the listing, not to be modified; None if it is not there."""
