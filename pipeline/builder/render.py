@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -160,11 +159,9 @@ def _listed(
     renderer = Renderer(recipe, request.frost_folder)
 
     def read(source: Source, image: SourceImage) -> PreparedImage:
-        maker = SampleMaker(source, renderer, recipe.encoder, {request.source, source.location})
-        return _prepared(maker, recipe, image, decode=request.check or of_any_size)
+        return _prepared(_maker(source, renderer, recipe, request), recipe, image, decode=request.check or of_any_size)
 
-    opened = partial(open_source, recipe.source.kind, request.source, part=recipe.source)
-    for image in read_in_threads(images, opened, read, READERS):
+    for image in read_in_threads(images, lambda: _opened(recipe, request), read, READERS):
         if isinstance(image.prepared, Failure):
             errors[image.source.id] = image.prepared.reason
         elif of_any_size and (size := plain_size(image.prepared)) is not None:
@@ -209,6 +206,14 @@ def _listed_image(image: PreparedImage) -> ListedImage:
     )
 
 
+def _opened(recipe: Recipe, request: RenderSettings) -> Source:
+    return open_source(recipe.source.kind, request.source, part=recipe.source)
+
+
+def _maker(source: Source, renderer: Renderer, recipe: Recipe, request: RenderSettings) -> SampleMaker:
+    return SampleMaker(source, renderer, recipe.encoder, {request.source, source.location})
+
+
 def _table(request: RenderSettings, plan: Plan, listing: Path) -> RenderedTable:
     """Return what stands for the samples, from those of the first image that can be prepared.
 
@@ -216,9 +221,7 @@ def _table(request: RenderSettings, plan: Plan, listing: Path) -> RenderedTable:
         UserError: No image can be prepared, or a sample cannot be made.
     """
     recipe = plan.recipe
-    source = open_source(recipe.source.kind, request.source, part=recipe.source)
-    renderer = Renderer(recipe, request.frost_folder)
-    maker = SampleMaker(source, renderer, recipe.encoder, {request.source, source.location})
+    maker = _maker(_opened(recipe, request), Renderer(recipe, request.frost_folder), recipe, request)
     listed = (each for each in manifests.read_listing(listing, 0, FIRST_IMAGES) if each.status == manifests.OK)
     images = (_prepared(maker, recipe, source_image(each)) for each in listed)
     image = next((each for each in images if not isinstance(each.prepared, Failure)), None)

@@ -10,7 +10,7 @@ import html
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -41,6 +41,9 @@ MAX_PAYLOAD_BYTES = 2**28
 
 OK_ROWS: manifests.Filters = {"status": [manifests.OK]}
 """Filter for the samples that did not fail."""
+
+SAMPLES_TOGETHER = 256
+"""Number of samples that may be read together."""
 
 MAX_CHUNKS = 2**20
 """Maximum number of chunks of a data set, because readers keep a list of them."""
@@ -318,7 +321,9 @@ class DataSet:
 
     def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
         """Yield the samples of the ``ok`` rows in ``rows``, in order. Raise UserError like :meth:`pick`."""
-        return self.picked([row for row in rows if row.status == manifests.OK])
+        sound = (row for row in rows if row.status == manifests.OK)
+        while some := list(islice(sound, SAMPLES_TOGETHER)):
+            yield from self.picked(some)
 
     def picked(self, rows: Sequence[Row]) -> Iterator[Sample]:
         """Yield the samples of ``ok`` rows, in order. Raise UserError like :meth:`pick`."""

@@ -251,9 +251,9 @@ class TarIndex:
 
     def read(self, name: str, offset: int | None = None, size: int = 0) -> bytes:
         """Return the content of a member; if its position is known, without the index. Raise OSError if it cannot."""
-        if offset is None and name in self.members() and name in self._kept:
-            return self._kept[name]
         member = self.members()[name] if offset is None else TarMember(name, offset, size)
+        if name in self._kept:
+            return self._kept[name]
         block = self._store.read(self._tar, member.offset - BLOCK, BLOCK + member.size)
         data = block[BLOCK:]
         if len(data) != member.size:

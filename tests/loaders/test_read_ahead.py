@@ -11,6 +11,7 @@ import pytest
 
 import robustshards as rs
 from corruptions import ccc
+from manifests import Row
 from pipeline.datasets.with_clean import with_clean
 from pipeline.storage.retry import with_retries
 from robustshards.torch import CCC, Images, Stream
@@ -87,6 +88,15 @@ def test_photographs_of_rendered_data_sets(
     reads.check(6)
     assert values(STREAMS[form](replace(cached))) == expected
     reads.check(6)  # a process compares each photograph once
+
+
+def test_few_rows_are_in_memory(rendered: rs.DataSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.datasets.base.SAMPLES_TOGETHER", 5)
+    rows, taken = [*rendered.rows()], list[Row]()
+    samples = rendered.intact_samples(taken.append(row) or row for row in rows)  # type: ignore[func-returns-value]
+    assert next(samples).row == rows[0]
+    assert taken == rows[:5]
+    assert [sample.row for sample in samples] == rows[1:]
 
 
 def test_clean_images_beside_corrupted_ones(built_once: Path, small_source: Path, tmp_path: Path, reads: Reads) -> None:
